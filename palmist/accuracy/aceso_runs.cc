@@ -1,0 +1,188 @@
+// The runs of Aceso and Megatron-LM published with Mist (EuroSys'25), a row a rank.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "palmist/accuracy/cells.h"
+#include "palmist/accuracy/readers.h"
+#include "palmist/accuracy/systems.h"
+#include "palmist/base/units.h"
+
+namespace palmist::accuracy {
+namespace {
+
+constexpr std::int64_t kMaxDegree = plan::kMaxDegree;
+
+/// A stage's rows say the same but for what their ranks measured.
+struct AcesoStage {
+  StageShape shape;
+  std::int64_t operators = 0;
+  std::int64_t recomputed_operators = 0;
+  MeasuredMemory memory;  // of its fullest rank
+};
+
+AcesoStage ReadStage(const Cells& cells) {
+  AcesoStage stage;
+  stage.shape.tp = cells.RequireWhole("tp", 1, kMaxDegree);
+  stage.shape.dp = cells.RequireWhole("dp", 1, kMaxDegree);
+  stage.shape.micro_batch = cells.RequireWhole("micro_batch_per_gpu", 1, kMaxDegree);
+  stage.operators = cells.RequireWhole("num_ops");
+  stage.recomputed_operators = cells.RequireWhole("num_recompute_ops", 0, stage.operators);
+  const std::int64_t devices = cells.RequireWhole("stage_gpus", 1, kMaxDegree);
+  if (stage.shape.dp * stage.shape.tp != devices) {
+    cells.FailExpected("dp", fmt::format("dp * tp to be the stage's {} devices", devices));
+  }
+  return stage;
+}
+
+void AddRank(const Cells& cells, MeasuredMemory& memory) {
+  const auto add = [&](MemoryKind kind, std::string_view column) {
+    if (const auto mib = cells.Positive(column)) {
+      memory[kind] = std::max(memory[kind].value_or(0), *mib * static_cast<double>(kMiB));
+    }
+  };
+  add(MemoryKind::kAllocated, "max_allocated_mib");
+  add(MemoryKind::kReserved, "max_reserved_mib");
+}
+
+ModelShape ReadShape(const Cells& cells) {
+  ModelShape shape;
+  shape.layers = cells.RequireWhole("layers", 1, 10'000);
+  shape.hidden = cells.RequireWhole("hidden");
+  shape.heads = shape.kv_heads = cells.RequireWhole("heads");
+  shape.ffn = cells.RequireWhole("ffn");
+  shape.seq = cells.RequireWhole("seq");
+  shape.vocab = cells.RequireWhole("vocab_padded");
+  return shape;
+}
+
+std::vector<AcesoStage> ReadStages(const CsvTable& table, RowRange rows) {
+  std::vector<AcesoStage> stages;
+  std::int64_t operators = 0;
+  for (std::size_t i = rows.first; i < rows.second; ++i) {
+    const Cells cells(table[i]);
+    const auto index = static_cast<std::size_t>(cells.RequireWhole("stage", 0));
+    if (index == stages.size()) {
+      if (cells.RequireWhole("op_first", 0) != operators) {
+        cells.FailExpected("op_first",
+                           fmt::format("{}, the operator after the one before", operators));
+      }
+      stages.push_back(ReadStage(cells));
+      operators += stages.back().operators;
+    } else if (index + 1 == stages.size()) {
+      CheckSame(table, {i - 1, i + 1}, {"stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
+                                        "num_ops", "num_recompute_ops"});
+    } else {
+      cells.FailExpected("stage", fmt::format("{} or the one before", stages.size()));
+    }
+    AddRank(cells, stages.back().memory);
+  }
+  return stages;
+}
+
+/// Rounds the stages to whole layers.
+void RoundToLayers(std::int64_t layers, std::vector<AcesoStage>& stages, MeasuredRun& run) {
+  std::vector<std::int64_t> operators;
+  bool cut = false, partial = false;
+  std::int64_t total = 0;
+  for (const AcesoStage& stage : stages) {
+    total += stage.operators;
+    operators.push_back(stage.operators);
+    cut = cut || (operators.size() < stages.size() && (total - 1) % kOperatorsPerLayer != 0);
+    partial = partial || stage.recomputed_operators % kOperatorsPerLayer != 0;
+  }
+  const std::vector<std::int64_t> split = SplitAtOperators(operators, layers);
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages[i].shape.layers = split[i];
+    stages[i].shape.recomputed =
+        WholeLayers(static_cast<double>(stages[i].recomputed_operators), split[i]);
+  }
+  if (cut) run.assumed.emplace_back("stages cut inside layers are rounded to whole layers");
+  if (partial) run.assumed.emplace_back("recomputed operators are rounded to whole layers");
+}
+
+/// Reads one run and returns why it is skipped; empty where it is not.
+std::string_view ReadRun(const CsvTable& table,
+                         RowRange rows,
+                         RunBuilder& builder,
+                         MeasuredRun& run) {
+  const Cells first(table[rows.first]);
+  ModelShape shape = ReadShape(first);
+  const std::int64_t nodes = first.RequireWhole("n_nodes", 1, kMaxDegree);
+  const std::int64_t gpus = first.RequireWhole("n_gpus", 1, kMaxDegree);
+  const std::int64_t per_node = first.RequireWhole("gpus_per_node", 1, kMaxDegree);
+  std::vector<AcesoStage> stages = ReadStages(table, rows);
+  builder.Charge(gpus, static_cast<std::int64_t>(stages.size()), shape.layers);
+  if (first.Flag("repeat_outlier")) return skip::kRepeats;
+  if (static_cast<std::int64_t>(stages.size()) > shape.layers) return skip::kFewLayers;
+
+  auto cluster = ClusterOf(first.Text("gpu"), gpus, per_node);
+  if (!cluster) return skip::kUnknownGpu;
+  run.plan.cluster = std::move(*cluster);
+  const std::string& system = first.Text("system");
+  const SystemTraits& traits = TraitsOf(system == "megatron" ? "Megatron-LM" : "Aceso");
+  shape.dropout = traits.dropout;
+  // The runtime keeps both matrices, also where one stage holds both ends.
+  shape.tied = stages.size() > 1;
+  const auto model = builder.ModelOf("gpt-" + first.Text("model_size"), ConfigJson(shape));
+  if (model == nullptr) return skip::kBadShape;
+
+  plan::Training& training = run.plan.training;
+  training.global_batch = first.RequireWhole("global_batch");
+  training.micro_batches = static_cast<int>(first.RequireWhole("num_microbatches", 1, kMaxDegree));
+  training.dtype = "fp16";
+  training.grad_dtype = traits.fp32_grads ? "fp32" : "fp16";
+  training.grad_clip = traits.grad_clip;
+  training.optimizer.state_bytes_per_param = traits.state_bytes;
+
+  RoundToLayers(shape.layers, stages, run);
+  std::vector<StageShape> shapes;
+  std::int64_t devices = 0;
+  for (const AcesoStage& stage : stages) {
+    shapes.push_back(stage.shape);
+    devices += stage.shape.dp * stage.shape.tp;
+    run.measured.stages.push_back(stage.memory);
+  }
+  if (devices != gpus) return skip::kDegreesDoNotMultiply;
+  run.measured.iteration_s = first.Positive("iter_time_s");
+  if (run.measured.empty()) return skip::kMeasurement;
+
+  SetModel(model, shape.seq, run);
+  AddStages(shapes, VariantsOf(traits, ""), run.plan);
+  run.keys = {{"gpu", run.plan.cluster.groups.front().device.name},
+              {"model", model->name},
+              {"system", system},
+              {"nodes", std::to_string(nodes)},
+              {"gpus", std::to_string(gpus)},
+              {"stages", std::to_string(stages.size())},
+              {"precision", "fp16"},
+              {"source", first.Text("profile_set")}};
+  return {};
+}
+
+}  // namespace
+
+void ReadAcesoRuns(const CsvTable& table, RunsFile& file) {
+  RequireColumns(table, {"run_id", "system", "gpu", "model_size", "layers", "hidden", "heads",
+                         "ffn", "seq", "vocab_padded", "n_nodes", "gpus_per_node", "n_gpus",
+                         "global_batch", "num_microbatches", "iter_time_s", "repeat_outlier",
+                         "stage", "stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
+                         "num_ops", "num_recompute_ops", "max_allocated_mib", "max_reserved_mib"});
+  RunBuilder builder;
+  for (const RowRange& rows : RunsOf(table)) {
+    CheckSame(table, rows, {"system", "gpu", "model_size", "layers", "hidden", "heads", "ffn",
+                            "seq", "vocab_padded", "n_nodes", "gpus_per_node", "n_gpus",
+                            "global_batch", "num_microbatches", "iter_time_s", "repeat_outlier"});
+    MeasuredRun run;
+    run.id = table[rows.first].Text("run_id");
+    const std::string_view reason = ReadRun(table, rows, builder, run);
+    if (reason.empty()) {
+      file.runs.push_back(std::move(run));
+    } else {
+      ++file.skipped[std::string(reason)];
+    }
+  }
+}
+
+}  // namespace palmist::accuracy

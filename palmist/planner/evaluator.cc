@@ -1,0 +1,306 @@
+#include "palmist/planner/evaluator.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace palmist::planner {
+namespace {
+
+std::vector<int> StageDevices(const Candidate& candidate, int stage) {
+  const int count = candidate.devices / candidate.stages;
+  std::vector<int> devices(static_cast<std::size_t>(count));
+  std::iota(devices.begin(), devices.end(), stage * count);
+  return devices;
+}
+
+}  // namespace
+
+plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate) {
+  plan::Training training;
+  training.global_batch = request.global_batch;
+  training.micro_batches = candidate.micro_batches;
+  training.schedule = request.fixed.schedule.value_or("1f1b");
+  training.dtype = request.dtype;
+  training.grad_dtype = request.dtype;
+  // fp32 needs no master copy beside its two moments.
+  training.optimizer.state_bytes_per_param = request.dtype == "fp32" ? 8 : 12;
+  return training;
+}
+
+/// Costs under one layout on the devices of one stage.
+struct Evaluator::StageCosts {
+  cost::StageRates rates;
+  cost::ModelCost<double> layers;
+};
+
+/// What evaluating a candidate needs.
+struct Evaluator::Work {
+  std::vector<std::shared_ptr<const StageCosts>> stages;
+  std::unique_ptr<cost::Estimator> estimator;
+  cost::Rate embedding_reduce;
+  std::vector<double> least_s;  // least time of the layers before each, any stage
+};
+
+Evaluator::~Evaluator() = default;
+
+Evaluator::Evaluator(const PlanRequest& request,
+                     const model::Graph& graph,
+                     const std::vector<Candidate>& candidates)
+    : request_(request),
+      graph_(graph),
+      candidates_(candidates),
+      solver_(solve::MakeLabelSearch()) {
+  cost::PredictOptions options;
+  options.memory_limit = request.memory_limit;
+  options.expert_imbalance = request.expert_imbalance;
+  const double seq_len = static_cast<double>(request.seq_len);
+
+  // Stages on devices that lie alike in their nodes share rates; candidates that differ in nothing
+  // a layer sees share layer costs.
+  using RateKey = std::tuple<std::vector<int>, int, int, int, int, int, bool>;
+  std::map<RateKey, cost::StageRates> rates_of;
+  using CostKey = std::pair<int, std::vector<double>>;
+  std::map<CostKey, int> row_of;
+  std::vector<model::OpVariants> variants;
+  std::vector<std::vector<cost::LayoutInputs>> batches;
+  struct Use {
+    int variant, row;
+    cost::StageRates rates;
+  };
+  std::vector<std::vector<Use>> uses(candidates.size());
+
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const Candidate& candidate = candidates[c];
+    Work work;
+    work.estimator = std::make_unique<cost::Estimator>(
+        graph, request.cluster, request.calibration, TrainingOf(request, candidate), seq_len,
+        options);
+    const cost::LayoutContext context = work.estimator->layout_context();
+    auto variant = std::find(variants.begin(), variants.end(), candidate.ops);
+    if (variant == variants.end()) {
+      variants.push_back(candidate.ops);
+      batches.emplace_back();
+      variant = variants.end() - 1;
+    }
+    const int variant_index = static_cast<int>(variant - variants.begin());
+    for (int i = 0; i < candidate.stages; ++i) {
+      const std::vector<int> devices = StageDevices(candidate, i);
+      const std::vector<int> next =
+          i + 1 < candidate.stages ? StageDevices(candidate, i + 1) : std::vector<int>();
+      const cluster::Place front = request.cluster.PlaceOf(devices.front());
+      const cluster::Place back = request.cluster.PlaceOf(devices.back());
+      std::vector<int> place = {front.group, front.index_in_node, back.group,
+                                next.empty() ? -1 : request.cluster.PlaceOf(next.back()).node -
+                                                        back.node};
+      if (!request.cluster.slow_devices.empty()) place.push_back(devices.front());
+      const cost::Layout& layout = candidate.layout;
+      const RateKey key = {place,     layout.dp, layout.tp, layout.cp,
+                           layout.ep, layout.zero_shard, layout.sp};
+      auto found = rates_of.find(key);
+      if (found == rates_of.end()) {
+        found = rates_of.emplace(key, cost::ComputeRates(context, layout, devices, next)).first;
+      }
+      cost::StageRates rates = found->second;
+      rates.inputs.b = layout.micro_batch;
+      const CostKey cost_key = {variant_index, rates.inputs.Values()};
+      const auto [row, added] = row_of.emplace(
+          cost_key, static_cast<int>(batches[static_cast<std::size_t>(variant_index)].size()));
+      if (added) batches[static_cast<std::size_t>(variant_index)].push_back(rates.inputs);
+      uses[c].push_back({variant_index, row->second, std::move(rates)});
+    }
+    work.embedding_reduce =
+        cost::PairAllReduce(context, 0, StageDevices(candidate, candidate.stages - 1).front());
+    work_.push_back(std::move(work));
+  }
+
+  std::vector<std::vector<cost::ModelCost<double>>> costs;
+  for (std::size_t v = 0; v < variants.size(); ++v) {
+    costs.push_back(work_.front()
+                        .estimator->ModelFor(variants[v])
+                        .Evaluate(batches[v], request.threads));
+  }
+  std::map<std::tuple<int, int>, std::shared_ptr<const StageCosts>> shared;
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    for (Use& use : uses[c]) {
+      work_[c].stages.push_back(std::make_shared<const StageCosts>(StageCosts{
+          std::move(use.rates), costs[static_cast<std::size_t>(use.variant)]
+                                     [static_cast<std::size_t>(use.row)]}));
+    }
+    // The least a layer takes on any stage: arithmetic and the collectives it waits for.
+    std::vector<double>& least = work_[c].least_s;
+    least.push_back(0);
+    for (const int kind : graph.layers) {
+      double fastest = std::numeric_limits<double>::infinity();
+      for (const auto& stage : work_[c].stages) {
+        const cost::LayerCost<double>& layer = stage->layers.kinds[static_cast<std::size_t>(kind)];
+        fastest = std::min(fastest, layer.forward_s + layer.backward_s + layer.tp_forward_s +
+                                        layer.tp_backward_s + layer.cp_forward_s +
+                                        layer.cp_backward_s + layer.ep_forward_s +
+                                        layer.ep_backward_s);
+      }
+      least.push_back(least.back() + fastest);
+    }
+  }
+}
+
+double Evaluator::Bound(int index) const {
+  const auto at = static_cast<std::size_t>(index);
+  const Candidate& candidate = candidates_[at];
+  return candidate.micro_batches * work_[at].least_s.back() / candidate.stages;
+}
+
+plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
+  plan::Stage stage;
+  stage.devices = StageDevices(candidate, index);
+  stage.embedding = index == 0;
+  stage.head = index + 1 == candidate.stages;
+  stage.micro_batch = candidate.layout.micro_batch;
+  stage.dp = candidate.layout.dp;
+  stage.tp = candidate.layout.tp;
+  stage.sp = candidate.layout.sp;
+  stage.cp = candidate.layout.cp;
+  stage.ep = candidate.layout.ep;
+  stage.zero = candidate.layout.zero;
+  stage.zero_shard = candidate.layout.zero_shard;
+  stage.ops = candidate.ops;
+  stage.offload = request_.fixed.offload;
+  return stage;
+}
+
+cost::StageEstimate Evaluator::Estimate(const Work& work,
+                                        plan::Stage& stage,
+                                        int index,
+                                        int recomputed) const {
+  stage.recompute.clear();
+  if (recomputed > 0) {
+    stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,
+                               .last_layer = stage.last_layer,
+                               .mode = plan::RecomputeMode::kFull,
+                               .modules = {}});
+  }
+  const StageCosts& costs = *work.stages[static_cast<std::size_t>(index)];
+  return work.estimator->Estimate(stage, index, static_cast<int>(work.stages.size()), costs.layers,
+                                  costs.rates, work.embedding_reduce);
+}
+
+Evaluation Evaluator::EvenSplit(int index) const {
+  const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
+  const int layers = static_cast<int>(graph_.layers.size());
+  Evaluation split;
+  for (int i = 0; i < candidate.stages; ++i) {
+    const int first = static_cast<int>(static_cast<std::int64_t>(layers) * i / candidate.stages);
+    const int next =
+        static_cast<int>(static_cast<std::int64_t>(layers) * (i + 1) / candidate.stages);
+    split.first_layer.push_back(first);
+    split.recomputed.push_back(request_.fixed.recompute == "none" ? 0 : next - first);
+  }
+  return split;
+}
+
+double Evaluator::LeastExcess(int index) const {
+  const Work& work = work_[static_cast<std::size_t>(index)];
+  const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
+  const Evaluation split = EvenSplit(index);
+  double excess = -std::numeric_limits<double>::infinity();
+  for (int i = 0; i < candidate.stages; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    plan::Stage stage = StageOf(candidate, i);
+    stage.first_layer = split.first_layer[at];
+    stage.last_layer = (i + 1 < candidate.stages ? split.first_layer[at + 1]
+                                                 : static_cast<int>(graph_.layers.size())) - 1;
+    excess = std::max(excess, Estimate(work, stage, i, split.recomputed[at]).ExcessBytes());
+  }
+  return excess;
+}
+
+Evaluation Evaluator::Evaluate(int index, double cutoff_s) const {
+  const auto at = static_cast<std::size_t>(index);
+  const Candidate& candidate = candidates_[at];
+  const Work& work = work_[at];
+  const int layers = static_cast<int>(graph_.layers.size());
+  std::vector<plan::Stage> stages;
+  for (int i = 0; i < candidate.stages; ++i) stages.push_back(StageOf(candidate, i));
+
+  solve::PipelineProblem problem;
+  problem.layers = layers;
+  problem.stages = candidate.stages;
+  problem.micro_batches = candidate.micro_batches;
+  const std::string schedule = request_.fixed.schedule.value_or("1f1b");
+  problem.schedule = schedule;
+  problem.least_s = work.least_s;
+  problem.options = [&](int i, int first, int last) {
+    plan::Stage& stage = stages[static_cast<std::size_t>(i)];
+    stage.first_layer = first;
+    stage.last_layer = last;
+    const int count = last - first + 1;
+    int low = request_.fixed.recompute == "full" ? count : 0;
+    int high = request_.fixed.recompute == "none" ? 0 : count;
+    std::vector<solve::StageOption> options;
+    cost::StageEstimate estimate = Estimate(work, stage, i, low);
+    if (estimate.ExcessBytes() > 0) {
+      // The fewest recomputed layers that fit: memory falls with their number.
+      if (low == high || Estimate(work, stage, i, high).ExcessBytes() > 0) return options;
+      while (high - low > 1) {
+        const int middle = low + (high - low) / 2;
+        (Estimate(work, stage, i, middle).ExcessBytes() > 0 ? low : high) = middle;
+      }
+      low = high;
+      estimate = Estimate(work, stage, i, low);
+    }
+    options.push_back({.point = estimate.point, .tail_s = estimate.optimizer_s, .tag = low});
+    return options;
+  };
+
+  // Tight cut-offs first: they keep the search near even splits, and what they find is exact.
+  const double bound = Bound(index);
+  Evaluation evaluation;
+  for (const double slack : {1.1, 1.4, 2.0, 4.0, std::numeric_limits<double>::infinity()}) {
+    problem.cutoff_s = std::min(bound * slack, cutoff_s);
+    const solve::PipelineSolution solution = solver_->Solve(problem);
+    if (solution.found) {
+      evaluation.fits = true;
+      evaluation.iteration_s = solution.iteration_s;
+      evaluation.first_layer = solution.first;
+      evaluation.recomputed = solution.tag;
+      break;
+    }
+    if (problem.cutoff_s >= cutoff_s) break;
+  }
+  return evaluation;
+}
+
+plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
+  const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
+  plan::Plan plan;
+  plan.model_name = request_.model.name;
+  plan.model_config = request_.model.config_json;
+  plan.seq_len = graph_.has_sequence ? request_.seq_len : 0;
+  plan.params = model::CountParameters(graph_);
+  plan.cluster_name = request_.cluster.name;
+  plan.cluster = request_.cluster;
+  plan.training = TrainingOf(request_, candidate);
+  for (int i = 0; i < candidate.stages; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    plan::Stage stage = StageOf(candidate, i);
+    stage.first_layer = evaluation.first_layer[at];
+    stage.last_layer = (i + 1 < candidate.stages ? evaluation.first_layer[at + 1]
+                                                 : static_cast<int>(graph_.layers.size())) - 1;
+    const int recomputed = evaluation.recomputed[at];
+    if (recomputed > 0) {
+      stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,
+                                 .last_layer = stage.last_layer,
+                                 .mode = plan::RecomputeMode::kFull,
+                                 .modules = {}});
+    }
+    plan.stages.push_back(std::move(stage));
+  }
+  cost::PredictOptions options;
+  options.memory_limit = request_.memory_limit;
+  options.expert_imbalance = request_.expert_imbalance;
+  cost::Predict(plan, graph_, request_.calibration, options);
+  return plan;
+}
+
+}  // namespace palmist::planner

@@ -1,0 +1,68 @@
+/// Prices candidates: rates and layer costs in batches, then the best split of each.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "palmist/cost/predict.h"
+#include "palmist/planner/space.h"
+#include "palmist/solve/pipeline_solver.h"
+
+namespace palmist::planner {
+
+/// A candidate's best split, or how far it is from fitting.
+struct Evaluation {
+  bool fits = false;
+  double iteration_s = 0;
+  std::vector<int> first_layer;  ///< of each stage
+  std::vector<int> recomputed;   ///< layers at the end of each stage that are made again
+};
+
+/// Evaluates the candidates of one request. Built once; `Bound` and `Evaluate` may be called from
+/// several threads.
+class Evaluator {
+ public:
+  Evaluator(const PlanRequest& request,
+            const model::Graph& graph,
+            const std::vector<Candidate>& candidates);
+  ~Evaluator();
+
+  /// Returns a lower bound of candidate `index`'s iteration time, whatever the split: the work of
+  /// all layers, spread evenly, nothing recomputed, nothing exposed but what always is.
+  double Bound(int index) const;
+
+  /// Returns the best split of candidate `index` no longer than `cutoff_s`.
+  Evaluation Evaluate(int index, double cutoff_s) const;
+
+  /// Returns the bytes by which the candidate's even split exceeds its limit when every layer is
+  /// recomputed; at most 0 where it fits.
+  double LeastExcess(int index) const;
+
+  /// Writes a candidate and its split as a plan, priced.
+  plan::Plan MakePlan(int index, const Evaluation& evaluation) const;
+
+  /// Returns the even split with every layer recomputed (or none, where that is fixed).
+  Evaluation EvenSplit(int index) const;
+
+ private:
+  struct StageCosts;
+  struct Work;
+
+  plan::Stage StageOf(const Candidate& candidate, int stage) const;
+  cost::StageEstimate Estimate(const Work& work, plan::Stage& stage, int index, int recomputed) const;
+
+  const PlanRequest& request_;
+  const model::Graph& graph_;
+  const std::vector<Candidate>& candidates_;
+  std::unique_ptr<cost::Estimator> prototype_;
+  std::vector<Work> work_;
+  std::unique_ptr<solve::PipelineSolver> solver_;
+};
+
+/// Returns the training setup of a candidate.
+plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate);
+
+}  // namespace palmist::planner

@@ -1,0 +1,311 @@
+#include "palmist/planner/planner.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <numeric>
+#include <tuple>
+
+#include "palmist/base/interrupt.h"
+#include "palmist/base/thread_pool.h"
+#include "palmist/base/units.h"
+#include "palmist/planner/evaluator.h"
+
+namespace palmist::planner {
+namespace {
+
+/// Candidates evaluated between two looks at the clock and the gap. Fixed, so that a stop by gap
+/// is the same for every number of threads.
+constexpr int kRound = 32;
+
+/// Plans of the same key differ in details only; alternatives have other keys.
+using LayoutKey = std::tuple<int, int, int, int>;
+
+LayoutKey KeyOf(const Candidate& candidate) {
+  return {candidate.stages, candidate.layout.tp, candidate.layout.dp, candidate.layout.ep};
+}
+
+struct Found {
+  int index = 0;
+  Evaluation evaluation;
+};
+
+bool Better(const Found& a, const Found& b) {
+  return std::tie(a.evaluation.iteration_s, a.index) < std::tie(b.evaluation.iteration_s, b.index);
+}
+
+/// The best of each layout, shortest first.
+class Best {
+ public:
+  explicit Best(int count) : count_(count) {}
+
+  void Add(const LayoutKey& key, Found found) {
+    const auto [at, added] = by_key_.emplace(key, found);
+    if (!added && Better(found, at->second)) at->second = std::move(found);
+  }
+
+  std::vector<Found> Sorted() const {
+    std::vector<Found> sorted;
+    for (const auto& [key, found] : by_key_) sorted.push_back(found);
+    std::sort(sorted.begin(), sorted.end(), Better);
+    if (static_cast<int>(sorted.size()) > count_) sorted.resize(static_cast<std::size_t>(count_));
+    return sorted;
+  }
+
+  /// What a plan must beat to be among those returned.
+  double Threshold() const {
+    const std::vector<Found> sorted = Sorted();
+    return static_cast<int>(sorted.size()) < count_
+               ? std::numeric_limits<double>::infinity()
+               : sorted.back().evaluation.iteration_s;
+  }
+
+ private:
+  int count_;
+  std::map<LayoutKey, Found> by_key_;
+};
+
+std::vector<plan::ClosestMiss> DescribeMiss(const plan::Plan& nearest, const std::string& change) {
+  std::vector<plan::ClosestMiss> closest = nearest.closest;
+  for (plan::ClosestMiss& miss : closest) miss.change = change;
+  return closest;
+}
+
+/// Returns whether anything fits, without searching for the best.
+bool AnythingFits(const PlanRequest& request, const model::Graph& graph) {
+  const std::vector<Candidate> candidates = EnumerateCandidates(request, graph);
+  const Evaluator evaluator(request, graph, candidates);
+  for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
+    if (evaluator.LeastExcess(i) <= 0) return true;
+  }
+  return false;
+}
+
+/// The cheapest single change after which something fits.
+std::string WhatWouldFit(const PlanRequest& request, const model::Graph& graph) {
+  std::string changes;
+  const auto add = [&](const std::string& change) {
+    changes += (changes.empty() ? "" : "; or ") + change;
+  };
+  if (request.cluster.groups.size() == 1) {
+    PlanRequest more = request;
+    more.fixed.pp = more.fixed.dp = more.fixed.tp = std::nullopt;
+    cluster::NodeGroup& group = more.cluster.groups.front();
+    for (int tries = 0; tries < 10; ++tries) {
+      group.nodes *= 2;
+      more.global_batch = std::max<std::int64_t>(request.global_batch, 1);
+      if (more.cluster.num_devices() > 16384) break;
+      if (!AnythingFits(more, graph)) continue;
+      add("use " + std::to_string(more.cluster.num_devices()) + " such devices (" +
+          std::to_string(group.nodes) + " nodes of " + std::to_string(group.devices_per_node) +
+          ")");
+      break;
+    }
+  }
+  if (graph.has_sequence && request.seq_len > 128) {
+    PlanRequest shorter = request;
+    while (shorter.seq_len > 128) {
+      shorter.seq_len /= 2;
+      if (!AnythingFits(shorter, graph)) continue;
+      add("shorten the sequence to " + std::to_string(shorter.seq_len));
+      break;
+    }
+  }
+  if (changes.empty()) changes = "use devices with more memory, or a smaller model";
+  return changes;
+}
+
+/// Names what binds: memory if more of it would help, else the largest share of the time.
+std::string DescribeBinding(const plan::Plan& best, double unlimited_s) {
+  const plan::Prediction& predicted = *best.predicted;
+  const double total = predicted.iteration_time_s;
+  std::size_t fullest = 0;
+  double fill = 0;
+  for (std::size_t i = 0; i < best.stages.size(); ++i) {
+    const plan::MemoryBytes& memory = best.stages[i].predicted->memory;
+    const double used = memory.reserved_peak + memory.communicators + memory.context;
+    if (used / memory.limit > fill) fill = used / memory.limit, fullest = i;
+  }
+  if (unlimited_s < 0.99 * total) {
+    return "memory of stage " + std::to_string(fullest) + " (" + FormatPercent(fill) +
+           " of the limit in use): with unlimited memory the iteration would take " +
+           FormatSeconds(unlimited_s) + ", " + FormatPercent(1 - unlimited_s / total) + " less";
+  }
+  const std::pair<const char*, double> shares[] = {
+      {"compute", predicted.compute_s},
+      {"tensor-parallel communication", predicted.exposed_s.tp},
+      {"data-parallel communication", predicted.exposed_s.dp},
+      {"pipeline transfers", predicted.exposed_s.pp},
+      {"context-parallel communication", predicted.exposed_s.cp},
+      {"expert-parallel communication", predicted.exposed_s.ep},
+      {"host transfers", predicted.exposed_s.offload},
+      {"the optimizer step", predicted.exposed_s.optimizer},
+      {"the pipeline bubble", predicted.bubble_fraction * total},
+  };
+  const auto* largest = std::max_element(std::begin(shares), std::end(shares),
+                                         [](auto& a, auto& b) { return a.second < b.second; });
+  return std::string(largest->first) + " (" + FormatPercent(largest->second / total) +
+         " of the iteration); more memory would not help";
+}
+
+struct SearchState {
+  std::vector<Found> best;
+  plan::SearchSummary summary;
+  Outcome outcome = Outcome::kOptimal;
+};
+
+SearchState Search(const PlanRequest& request,
+                   const Evaluator& evaluator,
+                   const std::vector<Candidate>& candidates,
+                   const Progress& progress,
+                   std::chrono::steady_clock::time_point start) {
+  SearchState state;
+  const int count = static_cast<int>(candidates.size());
+  std::vector<double> bounds(candidates.size());
+  ParallelFor(candidates.size(), request.threads,
+              [&](std::size_t begin, std::size_t end, int) {
+                for (std::size_t i = begin; i < end; ++i) {
+                  bounds[i] = evaluator.Bound(static_cast<int>(i));
+                }
+              });
+  std::vector<int> order(candidates.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return bounds[static_cast<std::size_t>(a)] < bounds[static_cast<std::size_t>(b)];
+  });
+
+  Best best(request.top);
+  double shortest = std::numeric_limits<double>::infinity();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  int done = 0;
+  while (done < count) {
+    const double next_bound = bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
+    const double threshold = best.Threshold();
+    if (next_bound > threshold) break;  // nothing left can be among the plans returned
+    if (InterruptRequested()) {
+      state.outcome = Outcome::kInterrupted;
+      break;
+    }
+    if ((request.max_evaluations > 0 && state.summary.evaluated >= request.max_evaluations) ||
+        elapsed() > request.time_limit_s) {
+      state.outcome = Outcome::kTimeLimit;
+      break;
+    }
+    const int round = std::min(kRound, count - done);
+    std::vector<Evaluation> evaluations(static_cast<std::size_t>(round));
+    ParallelFor(static_cast<std::size_t>(round), request.threads,
+                [&](std::size_t begin, std::size_t end, int) {
+                  for (std::size_t i = begin; i < end; ++i) {
+                    const int index = order[static_cast<std::size_t>(done) + i];
+                    if (evaluator.LeastExcess(index) > 0 && request.fixed.recompute != "none" &&
+                        candidates[static_cast<std::size_t>(index)].stages == 1) {
+                      continue;
+                    }
+                    evaluations[i] = evaluator.Evaluate(index, threshold);
+                  }
+                });
+    for (int i = 0; i < round; ++i) {
+      Evaluation& evaluation = evaluations[static_cast<std::size_t>(i)];
+      if (!evaluation.fits) continue;
+      const int index = order[static_cast<std::size_t>(done + i)];
+      shortest = std::min(shortest, evaluation.iteration_s);
+      best.Add(KeyOf(candidates[static_cast<std::size_t>(index)]), {index, std::move(evaluation)});
+    }
+    done += round;
+    state.summary.evaluated += round;
+    if (progress) {
+      progress(static_cast<double>(done) / count, std::isinf(shortest) ? 0 : shortest);
+    }
+  }
+  state.best = best.Sorted();
+  state.summary.candidates = count;
+  state.summary.pruned = count - state.summary.evaluated;
+  state.summary.space = "uniform";
+  if (!state.best.empty()) {
+    // What was not evaluated is no better than the next bound.
+    const double left = done < count
+                            ? bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])]
+                            : std::numeric_limits<double>::infinity();
+    state.summary.lower_bound_s = std::min(shortest, left);
+    state.summary.gap = 1 - state.summary.lower_bound_s / shortest;
+  }
+  state.summary.seconds = elapsed();
+  return state;
+}
+
+std::string StatusName(Outcome outcome, double gap, double wanted) {
+  switch (outcome) {
+    case Outcome::kOptimal: return "optimal";
+    case Outcome::kTimeLimit: return gap <= wanted ? "optimal" : "time_limit";
+    case Outcome::kInterrupted: return "interrupted";
+    case Outcome::kInfeasible: return "infeasible";
+  }
+  return {};
+}
+
+}  // namespace
+
+PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
+  const auto start = std::chrono::steady_clock::now();
+  PlanResult result;
+  const model::Graph graph = model::BuildGraph(request.model.spec);
+  const std::vector<Candidate> candidates = EnumerateCandidates(request, graph);
+  const Evaluator evaluator(request, graph, candidates);
+  SearchState state = Search(request, evaluator, candidates, progress, start);
+  result.search = state.summary;
+  result.outcome = state.outcome;
+
+  const int idle = request.cluster.num_devices() - candidates.front().devices;
+  if (idle > 0) {
+    result.notes.push_back(std::to_string(idle) + " devices stay idle: no layout of this batch "
+                           "and model uses all of them");
+  }
+  if (state.best.empty()) {
+    if (state.outcome == Outcome::kOptimal) result.outcome = Outcome::kInfeasible;
+    int nearest = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
+      const double excess = evaluator.LeastExcess(i);
+      if (excess < least) least = excess, nearest = i;
+    }
+    result.nearest = evaluator.MakePlan(nearest, evaluator.EvenSplit(nearest));
+    result.closest = DescribeMiss(result.nearest, WhatWouldFit(request, graph));
+    result.search.status = StatusName(result.outcome, 1, request.gap);
+    return result;
+  }
+
+  result.search.status = StatusName(result.outcome, state.summary.gap, request.gap);
+  for (const Found& found : state.best) {
+    result.plans.push_back(evaluator.MakePlan(found.index, found.evaluation));
+  }
+  plan::Plan& best = result.plans.front();
+  if (best.stages.front().ops.attention == model::Variant::kLean) {
+    result.notes.push_back("the plan uses lean operators: run it with palmist train, or pass "
+                           "--target to plan for another trainer");
+  }
+  double unlimited_s = best.predicted->iteration_time_s;
+  if (result.outcome == Outcome::kOptimal && std::isfinite(request.memory_limit)) {
+    PlanRequest unlimited = request;
+    for (cluster::NodeGroup& group : unlimited.cluster.groups) {
+      group.device.memory_bytes = 1e18;
+      group.host_memory_bytes = 1e18;
+    }
+    unlimited.memory_limit = 1.0;
+    unlimited.top = 1;
+    const Evaluator free_evaluator(unlimited, graph, candidates);
+    const SearchState free_state = Search(unlimited, free_evaluator, candidates, {}, start);
+    if (!free_state.best.empty()) unlimited_s = free_state.best.front().evaluation.iteration_s;
+  }
+  result.binding = DescribeBinding(best, unlimited_s);
+  result.search.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (plan::Plan& plan : result.plans) plan.search = result.search;
+  return result;
+}
+
+}  // namespace palmist::planner

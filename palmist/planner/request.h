@@ -1,0 +1,55 @@
+/// What a user asks of the planner.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "palmist/cluster/calibration.h"
+#include "palmist/cluster/cluster.h"
+#include "palmist/model/config.h"
+#include "palmist/model/graph.h"
+#include "palmist/model/lower.h"
+#include "palmist/plan/plan.h"
+
+namespace palmist::planner {
+
+/// Values that `--fix key=value` pins; an unset one is searched.
+struct Fixed {
+  std::optional<int> pp, dp, tp, cp, ep, zero, micro_batch, micro_batches;
+  std::optional<bool> sp;
+  std::optional<std::string> recompute;  ///< none or full
+  std::optional<std::string> schedule;   ///< 1f1b or gpipe
+  std::optional<model::Variant> attention, norm, activation, dropout, loss;
+  plan::OffloadRatios offload;           ///< 0 where not fixed: offload is not searched
+};
+
+/// Reads one `key=value` into `fixed`. Unknown keys name the nearest; bad values say what is
+/// expected; a key that is already fixed to another value is an error.
+Result<void> ParseFix(std::string_view key_value, Fixed& fixed);
+
+/// Returns the keys `ParseFix` knows.
+std::vector<std::string> FixKeys();
+
+struct PlanRequest {
+  model::Model model;
+  cluster::Cluster cluster;
+  cluster::Calibration calibration;
+  std::int64_t seq_len = 0;         ///< 0 for convolutional models
+  std::int64_t global_batch = 1;
+  std::string dtype = "bf16";       ///< bf16, fp16, fp32
+  double memory_limit = 1.0;        ///< a share up to 1, or bytes above it
+  std::string ops = "auto";         ///< auto, eager, sdpa, fused, tempo, lean
+  std::string target = "none";      ///< none, palmist, megatron, deepspeed, torchtitan, accelerate
+  Fixed fixed;
+  double gap = 0.01;                ///< stop once the best is proven this close to the bound
+  std::int64_t max_evaluations = 0; ///< 0: no limit
+  double time_limit_s = 150;
+  int threads = 1;
+  int top = 4;                      ///< plans to return: the best, and alternatives of other layouts
+  double expert_imbalance = 1.0;
+};
+
+}  // namespace palmist::planner

@@ -1,0 +1,222 @@
+#include "palmist/planner/space.h"
+
+#include <algorithm>
+#include <map>
+
+#include "palmist/plan/plan.h"
+
+namespace palmist::planner {
+namespace {
+
+/// How many devices may be left idle before the request counts as contradictory.
+constexpr int kMostIdleDevices = 1024;
+
+std::vector<int> Divisors(std::int64_t n) {
+  std::vector<int> low, high;
+  for (std::int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    low.push_back(static_cast<int>(d));
+    if (d != n / d && n / d <= 1'048'576) high.push_back(static_cast<int>(n / d));
+  }
+  low.insert(low.end(), high.rbegin(), high.rend());
+  return low;
+}
+
+/// Sizes that a tensor-parallel degree must divide.
+struct TensorLimits {
+  std::vector<std::int64_t> widths;                           // heads, feed-forward widths
+  std::vector<std::int64_t> kv_heads;                         // divide, or be divided
+  std::int64_t experts = 0;                                   // 0: no mixture of experts
+  bool splittable = true;                                     // false for convolutional models
+
+  bool Allows(int tp) const {
+    if (tp == 1) return true;
+    if (!splittable) return false;
+    for (const std::int64_t width : widths) {
+      if (width % tp != 0) return false;
+    }
+    for (const std::int64_t kv : kv_heads) {
+      if (kv % tp != 0 && tp % kv != 0) return false;
+    }
+    return true;
+  }
+};
+
+TensorLimits LimitsOf(const model::ModelSpec& spec) {
+  TensorLimits limits;
+  if (!spec.is_transformer()) {
+    limits.splittable = false;
+    return limits;
+  }
+  const auto add_mlp = [&](const model::MlpSpec& mlp) { limits.widths.push_back(mlp.width); };
+  const auto add_layer = [&](const model::LayerSpec& layer) {
+    limits.widths.push_back(layer.attention.heads);
+    limits.kv_heads.push_back(layer.attention.kv_heads);
+    if (const auto* mlp = std::get_if<model::MlpSpec>(&layer.mlp)) {
+      add_mlp(*mlp);
+    } else {
+      const auto& moe = std::get<model::MoeSpec>(layer.mlp);
+      add_mlp(moe.expert);
+      if (moe.shared) add_mlp(*moe.shared);
+      limits.experts = moe.experts;
+    }
+  };
+  for (const model::LayerSpec& layer : spec.transformer().encoder) add_layer(layer);
+  for (const model::LayerSpec& layer : spec.transformer().layers) add_layer(layer);
+  return limits;
+}
+
+bool Matches(const std::optional<int>& fixed, int value) { return !fixed || *fixed == value; }
+
+/// Counts, for each constraint, how many layouts it alone ruled out last.
+class Reasons {
+ public:
+  void Add(const std::string& reason) { ++count_[reason]; }
+  std::string Most() const {
+    std::string most = "no layout uses the devices";
+    int best = 0;
+    for (const auto& [reason, count] : count_) {
+      if (count > best) best = count, most = reason;
+    }
+    return most;
+  }
+
+ private:
+  std::map<std::string, int> count_;
+};
+
+void AddCandidates(const PlanRequest& request,
+                   const model::Graph& graph,
+                   const TensorLimits& limits,
+                   const std::vector<model::OpVariants>& variants,
+                   int devices,
+                   std::vector<Candidate>& candidates,
+                   Reasons& reasons) {
+  const Fixed& fixed = request.fixed;
+  int node = 1;
+  for (const cluster::NodeGroup& group : request.cluster.groups) {
+    node = std::max(node, group.devices_per_node);
+  }
+  const int cp = fixed.cp.value_or(1);
+  const int num_layers = static_cast<int>(graph.layers.size());
+  for (const int stages : Divisors(devices)) {
+    if (!Matches(fixed.pp, stages)) continue;
+    if (stages > num_layers) {
+      reasons.Add("there are more pipeline stages than the model's " +
+                  std::to_string(num_layers) + " layers");
+      continue;
+    }
+    const int per_stage = devices / stages;
+    if (per_stage % cp != 0) {
+      reasons.Add("cp does not divide the devices of a stage");
+      continue;
+    }
+    for (const int tp : Divisors(per_stage / cp)) {
+      if (!Matches(fixed.tp, tp)) continue;
+      if (!limits.Allows(tp)) {
+        reasons.Add("tp must divide the attention heads and feed-forward width, and divide or be "
+                    "divided by the key-value heads");
+        continue;
+      }
+      if (!fixed.tp && tp > node) continue;
+      const int dp = per_stage / cp / tp;
+      if (!Matches(fixed.dp, dp)) continue;
+      if (request.global_batch % dp != 0) {
+        reasons.Add("the global batch of " + std::to_string(request.global_batch) +
+                    " sequences does not divide over the data-parallel replicas");
+        continue;
+      }
+      for (const int micro_batch : Divisors(request.global_batch / dp)) {
+        if (!Matches(fixed.micro_batch, micro_batch)) continue;
+        const int micro_batches = static_cast<int>(request.global_batch / dp / micro_batch);
+        if (!Matches(fixed.micro_batches, micro_batches)) continue;
+        for (const bool sp : {false, true}) {
+          if (fixed.sp && *fixed.sp != sp) continue;
+          if (sp && (tp == 1 || !graph.has_sequence || (request.seq_len / cp) % tp != 0)) {
+            reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
+            continue;
+          }
+          if (cp > 1 && (!graph.has_sequence || request.seq_len % (2 * cp) != 0)) {
+            reasons.Add("context parallelism needs a sequence that 2 * cp divides");
+            continue;
+          }
+          for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
+            if (!Matches(fixed.ep, ep)) {
+              reasons.Add("ep must divide the number of experts and dp * cp");
+              continue;
+            }
+            if (limits.experts % ep != 0) continue;
+            for (int zero = 0; zero <= (dp * cp > 1 ? 3 : 0); ++zero) {
+              if (!Matches(fixed.zero, zero)) continue;
+              // DeepSpeed's pipeline refuses sharded gradients (users of it meet an assertion).
+              if (request.target == "deepspeed" && stages > 1 && zero >= 2) continue;
+              for (const model::OpVariants& ops : variants) {
+                candidates.push_back({.ops = ops,
+                                      .layout = {.micro_batch = micro_batch,
+                                                 .dp = dp,
+                                                 .tp = tp,
+                                                 .cp = cp,
+                                                 .ep = ep,
+                                                 .sp = sp,
+                                                 .zero = zero,
+                                                 .zero_shard = zero > 0 ? dp * cp : 1},
+                                      .stages = stages,
+                                      .micro_batches = micro_batches,
+                                      .devices = devices});
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request) {
+  using model::Variant;
+  std::vector<model::OpVariants> variants;
+  if (request.ops != "auto") {
+    variants.push_back(model::UniformVariants(model::ParseVariant(request.ops).value()));
+  } else if (request.target == "torchtitan" || request.target == "accelerate") {
+    variants.push_back(model::UniformVariants(Variant::kSdpa));
+  } else {
+    variants.push_back(model::UniformVariants(Variant::kFused));
+    if (request.target == "none" || request.target == "palmist") {
+      variants.push_back(model::UniformVariants(Variant::kLean));
+    }
+  }
+  for (model::OpVariants& ops : variants) {
+    const Fixed& fixed = request.fixed;
+    ops.attention = fixed.attention.value_or(ops.attention);
+    ops.norm = fixed.norm.value_or(ops.norm);
+    ops.activation = fixed.activation.value_or(ops.activation);
+    ops.dropout = fixed.dropout.value_or(ops.dropout);
+    ops.loss = fixed.loss.value_or(ops.loss);
+  }
+  std::vector<model::OpVariants> distinct;
+  for (const model::OpVariants& ops : variants) {
+    if (std::find(distinct.begin(), distinct.end(), ops) == distinct.end()) distinct.push_back(ops);
+  }
+  return distinct;
+}
+
+std::vector<Candidate> EnumerateCandidates(const PlanRequest& request, const model::Graph& graph) {
+  const TensorLimits limits = LimitsOf(request.model.spec);
+  const std::vector<model::OpVariants> variants = CandidateVariants(request);
+  std::vector<Candidate> candidates;
+  Reasons reasons;
+  const int all = request.cluster.num_devices();
+  for (int idle = 0; idle < std::min(all, kMostIdleDevices) && candidates.empty(); ++idle) {
+    const int devices = all - idle;
+    AddCandidates(request, graph, limits, variants, devices, candidates, reasons);
+  }
+  if (candidates.empty()) {
+    throw Error(ErrorKind::kUsage, "no layout is left: " + reasons.Most(), "--fix",
+                "drop a --fix, or change the global batch or the number of devices");
+  }
+  return candidates;
+}
+
+}  // namespace palmist::planner

@@ -1,0 +1,70 @@
+#include "palmist/schedule/pipeline.h"
+
+#include <algorithm>
+
+#include "palmist/base/error.h"
+
+namespace palmist::schedule {
+namespace {
+
+/// What the extras of all stages add: each may hide in the time until its stage starts or ends.
+double ExtraSeconds(std::span<const StagePoint> stages) {
+  double first = 0, last = 0, forward_before = 0, backward_before = 0;
+  for (const StagePoint& stage : stages) {
+    first = std::max(first, stage.first_extra_s - forward_before);
+    last = std::max(last, stage.last_extra_s - backward_before);
+    forward_before += stage.forward_s;
+    backward_before += stage.backward_s;
+  }
+  return first + last;
+}
+
+}  // namespace
+
+double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches) {
+  PALMIST_ASSERT(!stages.empty() && micro_batches >= 1);
+  const double g = micro_batches;
+  double before = 0, behind = 0, longest = 0;
+  for (const StagePoint& stage : stages) behind += stage.total_s();
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    const StagePoint& stage = stages[i];
+    const double k = static_cast<double>(stages.size() - 1 - i);
+    const double f = stage.forward_s, b = stage.backward_s;
+    behind -= stage.total_s();
+    const double x = g > k ? g * (f + b) - k * b + std::max(0.0, behind - k * f) +
+                                 std::max(k * b, behind)
+                           : behind + std::max(f + g * b, g * f + b);
+    longest = std::max(longest, before + x);
+    before += stage.total_s();
+  }
+  return longest + ExtraSeconds(stages);
+}
+
+double IterationGPipe(std::span<const StagePoint> stages, int micro_batches) {
+  PALMIST_ASSERT(!stages.empty() && micro_batches >= 1);
+  double sum = 0, longest_forward = 0, longest_backward = 0;
+  for (const StagePoint& stage : stages) {
+    sum += stage.total_s();
+    longest_forward = std::max(longest_forward, stage.forward_s);
+    longest_backward = std::max(longest_backward, stage.backward_s);
+  }
+  return sum + (micro_batches - 1) * (longest_forward + longest_backward) + ExtraSeconds(stages);
+}
+
+double IterationSeconds(std::string_view schedule,
+                        std::span<const StagePoint> stages,
+                        int micro_batches) {
+  if (schedule == "1f1b") return Iteration1F1B(stages, micro_batches);
+  if (schedule == "gpipe") return IterationGPipe(stages, micro_batches);
+  throw Error(ErrorKind::kUnavailable,
+              "this version prices the schedules 1f1b and gpipe, got '" + std::string(schedule) +
+                  "'",
+              "training.schedule", "use 1f1b");
+}
+
+int InFlight(std::string_view schedule, int stages, int stage, int micro_batches) {
+  if (schedule == "gpipe") return micro_batches - 1;
+  return std::min(stages - 1 - stage, micro_batches - 1);
+}
+
+}  // namespace palmist::schedule

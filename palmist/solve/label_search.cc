@@ -1,0 +1,161 @@
+// Exact search on the exact objective. A pipeline is built from its last stage backwards, so that
+// what a stage holds in flight depends only on the number of stages behind it. A partial pipeline
+// is a label of six numbers in which the iteration time rises, so dominated labels may be dropped:
+//   total  sum of t,
+//   X      the bracket of the schedule's formula (schedule/pipeline.h), taken from its front stage,
+//   DF, DB what extras of its stages remain exposed,
+//   tail   the longest tail,
+//   slow   GPipe only: (G - 1) times the longest forward and backward, kept as two numbers.
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "palmist/base/error.h"
+#include "palmist/solve/frontier.h"
+#include "palmist/solve/pipeline_solver.h"
+
+namespace palmist::solve {
+namespace {
+
+using schedule::StagePoint;
+
+enum Field { kTotal, kBracket, kFirstExtra, kLastExtra, kTail, kForward, kBackward, kFields };
+using Label = std::array<double, kFields>;
+
+/// Where a label came from: the stage in front, and the label behind it.
+struct Step {
+  int next_first = 0;   // first layer of the stage behind
+  int behind = -1;      // index of the label behind, -1 for the last stage
+  int tag = 0;
+};
+
+using Frontier = ParetoFrontier<kFields, Step>;
+
+class LabelSearch final : public PipelineSolver {
+ public:
+  std::string_view name() const override { return "label"; }
+  bool available() const override { return true; }
+
+  PipelineSolution Solve(const PipelineProblem& problem) const override {
+    PALMIST_ASSERT(problem.stages >= 1 && problem.layers >= problem.stages);
+    const int stages = problem.stages, layers = problem.layers;
+    // frontier[k][j]: pipelines of the last k stages that hold layers j..layers - 1.
+    std::vector<std::vector<Frontier>> frontier(
+        static_cast<std::size_t>(stages) + 1,
+        std::vector<Frontier>(static_cast<std::size_t>(layers) + 1));
+    for (int k = 1; k <= stages; ++k) {
+      const int stage = stages - k;
+      // Leave a layer for each stage in front; the frontmost stage takes all that is left.
+      const int lowest = stage == 0 ? 0 : stage, highest = stage == 0 ? 0 : layers - k;
+      for (int first = lowest; first <= highest; ++first) {
+        Frontier& target = At(frontier, k, first);
+        const int next_low = k == 1 ? layers : first + 1;
+        const int next_high = k == 1 ? layers : layers - (k - 1);
+        for (int next = next_low; next <= next_high; ++next) {
+          const auto& behind = At(frontier, k - 1, next).points();
+          if (k > 1 && behind.empty()) continue;
+          if (TooLong(problem, k, first, next)) continue;
+          for (const StageOption& option : problem.options(stage, first, next - 1)) {
+            if (k == 1) {
+              Add(problem, target, Prepend(problem, option, nullptr, 0), {next, -1, option.tag});
+              continue;
+            }
+            for (std::size_t i = 0; i < behind.size(); ++i) {
+              Add(problem, target, Prepend(problem, option, &behind[i].cost, k - 1),
+                  {next, static_cast<int>(i), option.tag});
+            }
+          }
+        }
+      }
+    }
+    return Best(problem, frontier);
+  }
+
+ private:
+  static Frontier& At(std::vector<std::vector<Frontier>>& frontier, int k, int first) {
+    return frontier[static_cast<std::size_t>(k)][static_cast<std::size_t>(first)];
+  }
+
+  /// Whether the stage of layers first..next - 1, or the stages in front of it, must take longer
+  /// than the cut-off: some stage in front has at least the mean of what is left.
+  static bool TooLong(const PipelineProblem& problem, int k, int first, int next) {
+    if (problem.least_s.empty()) return false;
+    const double before = problem.least_s[static_cast<std::size_t>(first)];
+    const double here = problem.least_s[static_cast<std::size_t>(next)] - before;
+    const double g = problem.micro_batches;
+    const int in_front = problem.stages - k;
+    return g * here > problem.cutoff_s ||
+           (in_front > 0 && g * before / in_front > problem.cutoff_s);
+  }
+
+  static Label Prepend(const PipelineProblem& problem,
+                       const StageOption& option,
+                       const Label* behind,
+                       int stages_behind) {
+    static constexpr Label kNone{};
+    const Label& rest = behind != nullptr ? *behind : kNone;
+    const StagePoint& point = option.point;
+    const double f = point.forward_s, b = point.backward_s, t = point.total_s();
+    const double g = problem.micro_batches, k = stages_behind, r = rest[kTotal];
+    const double x = g > k ? g * t - k * b + std::max(0.0, r - k * f) + std::max(k * b, r)
+                           : r + std::max(f + g * b, g * f + b);
+    Label label;
+    label[kTotal] = t + r;
+    label[kFirstExtra] = std::max({0.0, point.first_extra_s, rest[kFirstExtra] - f});
+    label[kLastExtra] = std::max({0.0, point.last_extra_s, rest[kLastExtra] - b});
+    label[kTail] = std::max(option.tail_s, rest[kTail]);
+    const bool gpipe = problem.schedule == "gpipe";
+    label[kBracket] = gpipe ? 0 : std::max(x, rest[kBracket] + t);
+    label[kForward] = gpipe ? std::max(f, rest[kForward]) : 0;
+    label[kBackward] = gpipe ? std::max(b, rest[kBackward]) : 0;
+    return label;
+  }
+
+  static double IterationSeconds(const PipelineProblem& problem, const Label& label) {
+    const double pipeline =
+        problem.schedule == "gpipe"
+            ? label[kTotal] +
+                  (problem.micro_batches - 1) * (label[kForward] + label[kBackward])
+            : label[kBracket];
+    return pipeline + label[kFirstExtra] + label[kLastExtra] + label[kTail];
+  }
+
+  static void Add(const PipelineProblem& problem, Frontier& target, const Label& label, Step step) {
+    // Extras may still hide behind stages in front; all else only grows.
+    const double least = IterationSeconds(problem, label) - label[kFirstExtra] - label[kLastExtra];
+    if (least > problem.cutoff_s) return;
+    target.Insert(label, step);
+  }
+
+  static PipelineSolution Best(const PipelineProblem& problem,
+                               std::vector<std::vector<Frontier>>& frontier) {
+    PipelineSolution solution;
+    int index = -1;
+    const auto& complete = At(frontier, problem.stages, 0).points();
+    for (std::size_t i = 0; i < complete.size(); ++i) {
+      const double seconds = IterationSeconds(problem, complete[i].cost);
+      if (seconds > problem.cutoff_s) continue;
+      if (!solution.found || seconds < solution.iteration_s) {
+        solution.found = true;
+        solution.iteration_s = seconds;
+        index = static_cast<int>(i);
+      }
+    }
+    int first = 0;
+    for (int k = problem.stages; k >= 1 && index >= 0; --k) {
+      const Step& step = At(frontier, k, first).points()[static_cast<std::size_t>(index)].tag;
+      solution.first.push_back(first);
+      solution.tag.push_back(step.tag);
+      first = step.next_first;
+      index = step.behind;
+    }
+    return solution;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PipelineSolver> MakeLabelSearch() { return std::make_unique<LabelSearch>(); }
+
+}  // namespace palmist::solve

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs what a fresh Debian 12 lacks, and makes .venv. Quick where nothing is missing.
+#
+#   tools/setup.sh GROUP...     GROUP is build, test, lint or fuzz
+#
+# Exit 2 where packages are missing and cannot be installed from here: the line to run is printed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+packages_of() {
+  case "$1" in
+    build) echo build-essential cmake ninja-build ccache pkg-config python3 python3-venv \
+      libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev ;;
+    test) echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev chromium ;;
+    lint) echo clang-format clang-tidy clang ;;
+    fuzz) echo clang libclang-rt-14-dev ;;
+    *) echo "setup: expected build, test, lint or fuzz, got $1" >&2; return 2 ;;
+  esac
+}
+
+install_packages() {
+  local wanted=() missing=() group name
+  for group in "$@"; do
+    local names
+    names=$(packages_of "$group")
+    # shellcheck disable=SC2206
+    wanted+=($names)
+  done
+  local installed
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null || true)
+  for name in "${wanted[@]}"; do
+    grep -qx "$name installed" <<<"$installed" || missing+=("$name")
+  done
+  ((${#missing[@]})) || return 0
+
+  local install="apt-get install -y --no-install-recommends ${missing[*]}"
+  local as_root=()
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: packages are missing; run this as root, then try again:" >&2
+      echo "  apt-get update && $install" >&2
+      return 2
+    fi
+    as_root=(sudo)
+  fi
+  echo "setup: installing ${missing[*]}"
+  "${as_root[@]}" apt-get -o Acquire::Retries=3 update
+  # shellcheck disable=SC2086
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=3 ${install#apt-get }
+}
+
+make_venv() {
+  local stamp=.venv/requirements.installed
+  cmp -s requirements.txt "$stamp" && return 0
+  echo "setup: making .venv from requirements.txt"
+  [[ -x .venv/bin/python ]] || python3 -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+  cp requirements.txt "$stamp"
+}
+
+if (($# == 0)); then
+  echo "usage: tools/setup.sh GROUP...   (build, test, lint, fuzz)" >&2
+  exit 2
+fi
+if ! command -v dpkg-query >/dev/null; then
+  echo "setup: this is no Debian or Ubuntu; install by hand what tools/setup.sh lists" >&2
+  exit 2
+fi
+
+# Two makes at once must not both install.
+mkdir -p build
+exec 9>build/.setup.lock
+flock 9
+install_packages "$@"
+if [[ " $* " == *" build "* ]]; then
+  make_venv
+fi
