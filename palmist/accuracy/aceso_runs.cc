@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "palmist/accuracy/cells.h"
+#include "palmist/accuracy/operator_recompute.h"
 #include "palmist/accuracy/readers.h"
 #include "palmist/accuracy/systems.h"
 #include "palmist/base/units.h"
@@ -17,18 +18,38 @@ constexpr std::int64_t kMaxDegree = plan::kMaxDegree;
 /// A stage's rows say the same but for what their ranks measured.
 struct AcesoStage {
   StageShape shape;
-  std::int64_t operators = 0;
-  std::int64_t recomputed_operators = 0;
+  OperatorStage operators;
   MeasuredMemory memory;  // of its fullest rank
 };
 
-AcesoStage ReadStage(const Cells& cells) {
+std::vector<bool> ReadRecomputed(const Cells& cells) {
+  constexpr std::string_view kColumn = "recompute_per_op";
+  const auto count = static_cast<std::size_t>(cells.RequireWhole("num_ops"));
+  const nlohmann::json json = cells.Json(kColumn);
+  std::vector<bool> recomputed;
+  for (const nlohmann::json& flag : json.is_array() ? json : nlohmann::json::array()) {
+    if (flag != 0 && flag != 1) break;
+    recomputed.push_back(flag == 1);
+  }
+  if (recomputed.size() != count || recomputed.size() != json.size()) {
+    cells.FailExpected(kColumn, fmt::format("a JSON list of num_ops = {} times 0 or 1", count));
+  }
+  return recomputed;
+}
+
+AcesoStage ReadStage(const Cells& cells, const ModelShape& shape) {
   AcesoStage stage;
   stage.shape.tp = cells.RequireWhole("tp", 1, kMaxDegree);
   stage.shape.dp = cells.RequireWhole("dp", 1, kMaxDegree);
   stage.shape.micro_batch = cells.RequireWhole("micro_batch_per_gpu", 1, kMaxDegree);
-  stage.operators = cells.RequireWhole("num_ops");
-  stage.recomputed_operators = cells.RequireWhole("num_recompute_ops", 0, stage.operators);
+  stage.operators = {.first = cells.RequireWhole("op_first", 0),
+                     .recomputed = ReadRecomputed(cells),
+                     .scores_per_hidden = static_cast<double>(shape.heads) *
+                                          static_cast<double>(shape.seq) /
+                                          static_cast<double>(shape.hidden),
+                     .ffn_per_hidden = static_cast<double>(shape.ffn) /
+                                       static_cast<double>(shape.hidden),
+                     .tp = static_cast<double>(stage.shape.tp)};
   const std::int64_t devices = cells.RequireWhole("stage_gpus", 1, kMaxDegree);
   if (stage.shape.dp * stage.shape.tp != devices) {
     cells.FailExpected("dp", fmt::format("dp * tp to be the stage's {} devices", devices));
@@ -57,7 +78,9 @@ ModelShape ReadShape(const Cells& cells) {
   return shape;
 }
 
-std::vector<AcesoStage> ReadStages(const CsvTable& table, RowRange rows) {
+std::vector<AcesoStage> ReadStages(const CsvTable& table,
+                                   RowRange rows,
+                                   const ModelShape& shape) {
   std::vector<AcesoStage> stages;
   std::int64_t operators = 0;
   for (std::size_t i = rows.first; i < rows.second; ++i) {
@@ -68,11 +91,11 @@ std::vector<AcesoStage> ReadStages(const CsvTable& table, RowRange rows) {
         cells.FailExpected("op_first",
                            fmt::format("{}, the operator after the one before", operators));
       }
-      stages.push_back(ReadStage(cells));
-      operators += stages.back().operators;
+      stages.push_back(ReadStage(cells, shape));
+      operators += static_cast<std::int64_t>(stages.back().operators.recomputed.size());
     } else if (index + 1 == stages.size()) {
       CheckSame(table, {i - 1, i + 1}, {"stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
-                                        "num_ops", "num_recompute_ops"});
+                                        "num_ops", "recompute_per_op"});
     } else {
       cells.FailExpected("stage", fmt::format("{} or the one before", stages.size()));
     }
@@ -81,25 +104,33 @@ std::vector<AcesoStage> ReadStages(const CsvTable& table, RowRange rows) {
   return stages;
 }
 
-/// Rounds the stages to whole layers.
-void RoundToLayers(std::int64_t layers, std::vector<AcesoStage>& stages, MeasuredRun& run) {
-  std::vector<std::int64_t> operators;
-  bool cut = false, partial = false;
-  std::int64_t total = 0;
+/// Rounds the stages to whole layers. @param ops of a stage but for its attention.
+void RoundToLayers(std::int64_t layers,
+                   const model::OpVariants& ops,
+                   std::vector<AcesoStage>& stages,
+                   MeasuredRun& run) {
+  std::vector<std::int64_t> sizes;
+  bool recomputes = false;
   for (const AcesoStage& stage : stages) {
-    total += stage.operators;
-    operators.push_back(stage.operators);
-    cut = cut || (operators.size() < stages.size() && (total - 1) % kOperatorsPerLayer != 0);
-    partial = partial || stage.recomputed_operators % kOperatorsPerLayer != 0;
+    const std::vector<bool>& recomputed = stage.operators.recomputed;
+    sizes.push_back(static_cast<std::int64_t>(recomputed.size()));
+    recomputes = recomputes || std::count(recomputed.begin(), recomputed.end(), true) > 0;
   }
-  const std::vector<std::int64_t> split = SplitAtOperators(operators, layers);
+  const std::vector<std::int64_t> split = SplitAtOperators(sizes, layers);
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    stages[i].shape.layers = split[i];
-    stages[i].shape.recomputed =
-        WholeLayers(static_cast<double>(stages[i].recomputed_operators), split[i]);
+    StageShape& shape = stages[i].shape;
+    const LayerRecompute nearest = NearestRecompute(stages[i].operators, split[i]);
+    shape.layers = split[i];
+    shape.recomputed = nearest.layers;
+    shape.ops = ops;
+    shape.ops.attention = nearest.attention;
   }
-  if (cut) run.assumed.emplace_back("stages cut inside layers are rounded to whole layers");
-  if (partial) run.assumed.emplace_back("recomputed operators are rounded to whole layers");
+  if (stages.size() > 1) run.assumed.emplace_back(kRoundedCuts);
+  if (recomputes) {
+    run.assumed.emplace_back(
+        "recomputed operators are rounded to the whole layers and the attention variant that keep "
+        "most nearly as much");
+  }
 }
 
 /// Reads one run and returns why it is skipped; empty where it is not.
@@ -112,7 +143,7 @@ std::string_view ReadRun(const CsvTable& table,
   const std::int64_t nodes = first.RequireWhole("n_nodes", 1, kMaxDegree);
   const std::int64_t gpus = first.RequireWhole("n_gpus", 1, kMaxDegree);
   const std::int64_t per_node = first.RequireWhole("gpus_per_node", 1, kMaxDegree);
-  std::vector<AcesoStage> stages = ReadStages(table, rows);
+  std::vector<AcesoStage> stages = ReadStages(table, rows, shape);
   builder.Charge(gpus, static_cast<std::int64_t>(stages.size()), shape.layers);
   if (first.Flag("repeat_outlier")) return skip::kRepeats;
   if (static_cast<std::int64_t>(stages.size()) > shape.layers) return skip::kFewLayers;
@@ -136,7 +167,7 @@ std::string_view ReadRun(const CsvTable& table,
   training.grad_clip = traits.grad_clip;
   training.optimizer.state_bytes_per_param = traits.state_bytes;
 
-  RoundToLayers(shape.layers, stages, run);
+  RoundToLayers(shape.layers, VariantsOf(traits, ""), stages, run);
   std::vector<StageShape> shapes;
   std::int64_t devices = 0;
   for (const AcesoStage& stage : stages) {
@@ -149,7 +180,7 @@ std::string_view ReadRun(const CsvTable& table,
   if (run.measured.empty()) return skip::kMeasurement;
 
   SetModel(model, shape.seq, run);
-  AddStages(shapes, VariantsOf(traits, ""), run.plan);
+  AddStages(shapes, run.plan);
   run.keys = {{"gpu", run.plan.cluster.groups.front().device.name},
               {"model", model->name},
               {"system", system},
@@ -168,7 +199,7 @@ void ReadAcesoRuns(const CsvTable& table, RunsFile& file) {
                          "ffn", "seq", "vocab_padded", "n_nodes", "gpus_per_node", "n_gpus",
                          "global_batch", "num_microbatches", "iter_time_s", "repeat_outlier",
                          "stage", "stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
-                         "num_ops", "num_recompute_ops", "max_allocated_mib", "max_reserved_mib"});
+                         "num_ops", "recompute_per_op", "max_allocated_mib", "max_reserved_mib"});
   RunBuilder builder;
   for (const RowRange& rows : RunsOf(table)) {
     CheckSame(table, rows, {"system", "gpu", "model_size", "layers", "hidden", "heads", "ffn",

@@ -135,6 +135,7 @@ std::string_view ReadRun(const CsvTable& table,
     if (cells.RequireWhole("layer_first", 0) != layers) {
       cells.FailExpected("layer_first", fmt::format("{}, the layer after the one before", layers));
     }
+    stage.ops = VariantsOf(traits, first.Text("flash_attn"));
     layers += stage.layers;
     devices += stage.dp * stage.tp;
     BlendEnds(model->graph, i == rows.first, i + 1 == rows.second, ReadEnds(cells), stage);
@@ -157,7 +158,7 @@ std::string_view ReadRun(const CsvTable& table,
   if (run.measured.empty()) return skip::kMeasurement;
 
   SetModel(model, shape.seq, run);
-  AddStages(stages, VariantsOf(traits, first.Text("flash_attn")), run.plan);
+  AddStages(stages, run.plan);
   run.keys = {{"gpu", run.plan.cluster.groups.front().device.name},
               {"model", first.Text("model")},
               {"system", "Mist"},

@@ -327,8 +327,8 @@ class PublicRow {
         split.front() -= 1;
         split.back() -= 1;
       } else {
-        operators_ = reader.RequireInts("ops_per_stage", 1, kOperatorsPerLayer * kMaxLayers + 3);
-        if (operators_.size() == stages_.size()) SplitOperators(split);
+        SplitOperators(reader.RequireInts("ops_per_stage", 1, kOperatorsPerLayer * kMaxLayers + 3),
+                       split);
       }
     } catch (const Error& error) {
       cells_.Fail("plan_json", error.what());
@@ -359,17 +359,18 @@ class PublicRow {
     return {};
   }
 
-  void SplitOperators(std::vector<std::int64_t>& split) {
-    split = SplitAtOperators(operators_, shape_.layers);
-    if (num_stages() > 1) Assume("stages cut inside layers are rounded to whole layers");
+  void SplitOperators(const std::vector<std::int64_t>& operators,
+                      std::vector<std::int64_t>& split) {
+    if (operators.size() != stages_.size()) return;
+    split = SplitAtOperators(operators, shape_.layers);
+    if (num_stages() > 1) Assume(std::string(kRoundedCuts));
   }
 
   /// Rows with unlike stages say in their notes "layer partition 7|8|9|8" or "ops/stage 159|156".
   std::vector<std::int64_t> LayersInNotes() {
     std::vector<std::int64_t> split = ListInNotes("layer partition ");
     if (!split.empty()) return split;
-    operators_ = ListInNotes("ops/stage ");
-    if (!operators_.empty()) SplitOperators(split);
+    SplitOperators(ListInNotes("ops/stage "), split);
     return split;
   }
 
@@ -435,21 +436,11 @@ class PublicRow {
         }
         stages_[i].recomputed = static_cast<std::int64_t>(counts[i]);
       }
-    } else if (text.starts_with("op fraction ")) {
-      const auto fractions = PerStage("recompute", "op fraction ");
-      for (std::size_t i = 0; i < stages_.size(); ++i) {
-        const double operators =
-            operators_.empty() ? static_cast<double>(stages_[i].layers * kOperatorsPerLayer)
-                               : static_cast<double>(operators_[i]);
-        stages_[i].recomputed =
-            WholeLayers(std::min(fractions[i], 1.0) * operators, stages_[i].layers);
-      }
-      Assume("recomputed operators are rounded to whole layers");
     } else if (text == "selective (attn)") {
       // The core of attention made again keeps what flash attention keeps.
       selective_attention_ = true;
       Assume("recomputed attention is priced as flash attention");
-    } else if (text.starts_with("selective")) {
+    } else if (text.starts_with("selective") || text.starts_with("op fraction")) {
       return skip::kSelective;
     } else if (text != "none") {
       return skip::kRecompute;
@@ -523,7 +514,8 @@ class PublicRow {
     SetModel(model_, shape_.seq, run_);
     model::OpVariants ops = VariantsOf(traits_, cells_.Text("flash_attn"));
     if (selective_attention_) ops.attention = model::Variant::kFused;
-    AddStages(stages_, ops, run_.plan);
+    for (StageShape& stage : stages_) stage.ops = ops;
+    AddStages(stages_, run_.plan);
     run_.id = fmt::format("{}: {} on {} x {}", cells_.line(), model_name_, gpus_,
                           cells_.Text("gpu"));
     run_.keys = {{"gpu", run_.plan.cluster.groups.front().device.name},
@@ -547,7 +539,6 @@ class PublicRow {
   std::int64_t gpus_ = 0;
   std::vector<std::int64_t> micro_batches_;
   std::vector<StageShape> stages_;
-  std::vector<std::int64_t> operators_;
   bool selective_attention_ = false;
 };
 

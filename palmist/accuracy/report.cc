@@ -68,10 +68,13 @@ ordered_json RowJson(const RunScore& row) {
 
 std::string Signed(double fraction) { return fmt::format("{:+.1f} %", 100 * fraction); }
 
-/// Cuts a text to `width` characters of a column.
+/// Cuts a text to about `width` bytes of a column, between characters.
 std::string Cut(const std::string& text, std::size_t width) {
   const std::string printable = Printable(text);
-  return printable.size() <= width ? printable : printable.substr(0, width - 1) + "~";
+  if (printable.size() <= width) return printable;
+  std::size_t end = width - 1;
+  while (end > 0 && (static_cast<unsigned char>(printable[end]) & 0xC0) == 0x80) --end;
+  return printable.substr(0, end) + "~";
 }
 
 std::string FitText(const RunScore& row) {

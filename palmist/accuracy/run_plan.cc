@@ -166,9 +166,7 @@ void SetNetwork(std::string_view text, cluster::Cluster& cluster) {
   }
 }
 
-void AddStages(const std::vector<StageShape>& stages,
-               const model::OpVariants& ops,
-               plan::Plan& plan) {
+void AddStages(const std::vector<StageShape>& stages, plan::Plan& plan) {
   int device = 0, layer = 0;
   for (const StageShape& shape : stages) {
     plan::Stage stage;
@@ -195,7 +193,7 @@ void AddStages(const std::vector<StageShape>& stages,
       range.last_layer = layer - 1;
       stage.recompute.push_back(std::move(range));
     }
-    stage.ops = ops;
+    stage.ops = shape.ops;
     stage.offload = shape.offload;
     plan.stages.push_back(std::move(stage));
   }
@@ -223,10 +221,6 @@ std::vector<std::int64_t> SplitAtOperators(const std::vector<std::int64_t>& ops,
     begin = end;
   }
   return split;
-}
-
-std::int64_t WholeLayers(double operators, std::int64_t layers) {
-  return std::min<std::int64_t>(std::llround(operators / kOperatorsPerLayer), layers);
 }
 
 void SetModel(std::shared_ptr<const RunModel> model, std::int64_t seq, MeasuredRun& run) {

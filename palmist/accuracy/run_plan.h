@@ -91,13 +91,17 @@ struct StageShape {
   bool sp = false;
   int zero = 0;
   plan::OffloadRatios offload;
+  model::OpVariants ops;
 };
 
 /// Appends the stages to a plan with model and cluster: devices in order, layers in order.
-void AddStages(const std::vector<StageShape>& stages, const model::OpVariants& ops, plan::Plan& plan);
+void AddStages(const std::vector<StageShape>& stages, plan::Plan& plan);
 
 /// Divides `layers` among `stages`, as evenly as can be.
 std::vector<std::int64_t> SplitEvenly(std::int64_t layers, std::int64_t stages);
+
+inline constexpr std::string_view kRoundedCuts =
+    "stages cut inside layers are rounded to whole layers";
 
 /// Rounds stages that are cut inside layers to whole layers, at least one each: each cut goes to
 /// the nearest layer. @param ops operators of each stage of the list in data/mist/README.md:
@@ -106,9 +110,6 @@ std::vector<std::int64_t> SplitAtOperators(const std::vector<std::int64_t>& ops,
                                            std::int64_t layers);
 
 inline constexpr std::int64_t kOperatorsPerLayer = 13;
-
-/// Returns how many whole layers `operators` are, rounded, at most `layers`.
-std::int64_t WholeLayers(double operators, std::int64_t layers);
 
 /// Fills `model`, the plan's model fields and the keys of a run whose plan has a cluster.
 void SetModel(std::shared_ptr<const RunModel> model, std::int64_t seq, MeasuredRun& run);

@@ -7,7 +7,8 @@ using enum model::Variant;
 
 // Sources: the notes of the rows, and the systems' documented defaults: Megatron-LM keeps fp32 main
 // gradients (18 bytes a parameter, as measured on Aceso's stages) and dropout 0.1; DeepSpeed
-// accumulates in the training dtype; FSDP holds fp32 shards as its only weights (16 bytes).
+// accumulates in the training dtype; FSDP holds fp32 shards as its only weights (16 bytes); MosaicML's recipes
+// take flash attention, low-precision norms and the fused cross-entropy.
 constexpr SystemTraits kSystems[] = {
     {.prefix = ""},
     {.prefix = "Mist", .linear_bias = false, .tied = false, .grad_clip = 0,
@@ -26,7 +27,7 @@ constexpr SystemTraits kSystems[] = {
     {.prefix = "Megatron-Bridge", .fp32_grads = true},
     {.prefix = "NeMo", .fp32_grads = true},
     {.prefix = "torchtitan", .variant = kSdpa, .fp32_grads = true, .state_bytes = 10},
-    {.prefix = "MosaicML", .variant = kSdpa},
+    {.prefix = "MosaicML"},
     {.prefix = "DeepSpeed"},
     {.prefix = "nanotron", .variant = kSdpa, .fp32_grads = true},
     {.prefix = "ColossalAI", .variant = kSdpa},

@@ -33,8 +33,9 @@ class Scanner {
       ++count;
     } while (Skip(','));
     if (!AtEnd() && !SkipLineEnd()) {
-      Fail(line_, "expected a comma or the end of the line after a quoted cell, got " +
-                      Quote(text_.substr(next_, 20)),
+      Fail(line_,
+           "expected a comma or the end of the line after a quoted cell, got " +
+               Quote(text_.substr(next_, 20)),
            "write a quote inside a quoted cell twice");
     }
     return count;
@@ -65,8 +66,9 @@ class Scanner {
     const std::size_t begin = next_;
     while (!AtEnd() && text_[next_] != ',' && text_[next_] != '\n') {
       if (text_[next_] == '"') {
-        Fail(line_, "expected quotes around the whole cell, got one inside " +
-                        Quote(text_.substr(begin, 20)),
+        Fail(line_,
+             "expected quotes around the whole cell, got one inside " +
+                 Quote(text_.substr(begin, 20)),
              "put the cell in quotes and write the quote inside twice");
       }
       ++next_;
@@ -88,7 +90,8 @@ class Scanner {
       if (c == '"' && !Skip('"')) return cell;
       cell += c;
     }
-    Fail(first_line, "expected the quote that closes a cell, got the end of the text",
+    Fail(first_line,
+         "expected the quote that closes a cell, got the end of the text",
          "the file may be cut off");
   }
 
@@ -110,9 +113,10 @@ int CsvRow::line() const { return table_->lines_[index_]; }
 
 Result<CsvTable> ParseCsv(std::string_view text, const CsvLimits& limits) {
   if (static_cast<std::int64_t>(text.size()) > limits.max_bytes) {
-    return InputError({}, fmt::format("expected at most {} of CSV, got {}",
-                                      FormatBytes(static_cast<double>(limits.max_bytes)),
-                                      FormatBytes(static_cast<double>(text.size()))));
+    return InputError({},
+                      fmt::format("expected at most {} of CSV, got {}",
+                                  FormatBytes(static_cast<double>(limits.max_bytes)),
+                                  FormatBytes(static_cast<double>(text.size()))));
   }
   if (!IsValidUtf8(text)) return InputError({}, "expected CSV in UTF-8, got other bytes");
   try {
@@ -127,8 +131,8 @@ Result<CsvTable> ParseCsv(std::string_view text, const CsvLimits& limits) {
           Scanner::Fail(line, fmt::format("expected a name for column {}, got none", i + 1));
         }
         if (!table.index_.emplace(name, i).second) {
-          Scanner::Fail(line, "expected columns with names of their own, got two called " +
-                                  Quote(name));
+          Scanner::Fail(line,
+                        "expected columns with names of their own, got two called " + Quote(name));
         }
       }
     }
@@ -141,13 +145,13 @@ Result<CsvTable> ParseCsv(std::string_view text, const CsvLimits& limits) {
       const std::int64_t count = scanner.ReadRow(width, table.cells_);
       if (count == 0) continue;
       if (count != width) {
-        Scanner::Fail(line, fmt::format("expected {} cells as in the first line, got {}", width,
-                                        count),
+        Scanner::Fail(line,
+                      fmt::format("expected {} cells as in the first line, got {}", width, count),
                       scanner.AtEnd() ? "the file may be cut off" : "");
       }
       if (static_cast<std::int64_t>(table.cells_.size()) > limits.max_cells) {
-        Scanner::Fail(line, fmt::format("expected at most {} cells in all, got more",
-                                        limits.max_cells));
+        Scanner::Fail(line,
+                      fmt::format("expected at most {} cells in all, got more", limits.max_cells));
       }
       table.lines_.push_back(line);
     }

@@ -31,9 +31,10 @@ Interference::Interference() {
 
 double MemoryOverheads::CommunicatorBytes(int ranks) const {
   if (ranks <= 1 || communicators.empty()) return 0.0;
-  const auto found = std::find_if(communicators.begin(),
-                                  communicators.end(),
-                                  [&](const CommunicatorCost& cost) { return ranks <= cost.max_ranks; });
+  const auto found =
+      std::find_if(communicators.begin(), communicators.end(), [&](const CommunicatorCost& cost) {
+        return ranks <= cost.max_ranks;
+      });
   return found == communicators.end() ? communicators.back().bytes : found->bytes;
 }
 

@@ -20,15 +20,15 @@ namespace palmist::cluster {
 
 /// Achieved fraction of peak FLOP/s by the work of one kernel: max * x / (x + half).
 struct SaturationCurve {
-  double max_fraction = 1.0;       ///< Reached by very large kernels; in (0, 1].
-  double half_flops = 0.0;         ///< FLOPs of a kernel that reaches half of it.
+  double max_fraction = 1.0;  ///< Reached by very large kernels; in (0, 1].
+  double half_flops = 0.0;    ///< FLOPs of a kernel that reaches half of it.
   double Fraction(double flops) const { return max_fraction * flops / (flops + half_flops); }
   bool operator==(const SaturationCurve&) const = default;
 };
 
 /// Compute efficiency of a device.
 struct ComputeEfficiency {
-  SaturationCurve gemm;                ///< For a type that `gemm_by_dtype` does not hold.
+  SaturationCurve gemm;  ///< For a type that `gemm_by_dtype` does not hold.
   std::map<std::string, SaturationCurve, std::less<>> gemm_by_dtype;
   double attention_fraction = 1.0;     ///< Of peak FLOP/s, fused attention.
   double memory_bound_fraction = 1.0;  ///< Of peak memory bandwidth, element-wise kernels.
@@ -66,8 +66,8 @@ constexpr unsigned Bit(Resource resource) { return 1U << static_cast<unsigned>(r
 struct Interference {
   /// factor[set][resource], `set` a union of `Bit`s; 1 for resources outside the set.
   std::array<std::array<double, kNumResources>, 1 << kNumResources> factor;
-  bool measured = false;        ///< False: a default.
-  int n = 0;                    ///< Measurements behind the fit.
+  bool measured = false;  ///< False: a default.
+  int n = 0;              ///< Measurements behind the fit.
   double relative_error = 0.0;
 
   /// All factors 1.
@@ -89,7 +89,7 @@ struct CommunicatorCost {
 struct MemoryOverheads {
   double context_bytes = 0.0;    ///< The process: driver context, loaded kernels, libraries.
   double allocator_bytes = 0.0;  ///< Constant: library workspaces, rounding of blocks.
-  double reserved_over_allocated = 1.0;  ///< What the allocator holds over what tensors use.
+  double reserved_over_allocated = 1.0;         ///< What the allocator holds over what tensors use.
   std::vector<CommunicatorCost> communicators;  ///< By rising `max_ranks`.
 
   /// Returns the device memory of one communicator of `ranks`; 0 for a single rank. Above the
@@ -219,7 +219,10 @@ CollectiveCost GroupCost(const Cluster& cluster,
                          std::span<const int> devices);
 
 /// Returns seconds for `bytes` under `cost`.
-inline double CollectiveSeconds(const CollectiveCost& cost, CollectiveKind kind, int n, double bytes) {
+inline double CollectiveSeconds(const CollectiveCost& cost,
+                                CollectiveKind kind,
+                                int n,
+                                double bytes) {
   return n <= 1 ? 0.0 : cost.alpha_s + WireFactor(kind, n) * bytes / cost.bytes_per_s;
 }
 

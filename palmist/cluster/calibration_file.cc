@@ -43,8 +43,13 @@ SaturationCurve ReadCurve(const JsonReader& reader) {
 }
 
 ComputeEfficiency ReadCompute(const JsonReader& reader) {
-  CheckKnown(reader, {"gemm", "gemm_by_dtype", "attention_fraction", "memory_bound_fraction",
-                      "optimizer_fraction", "launch_us"});
+  CheckKnown(reader,
+             {"gemm",
+              "gemm_by_dtype",
+              "attention_fraction",
+              "memory_bound_fraction",
+              "optimizer_fraction",
+              "launch_us"});
   ComputeEfficiency compute;
   compute.gemm = ReadCurve(reader.Child("gemm"));
   if (const auto by_dtype = reader.OptionalChild("gemm_by_dtype")) {
@@ -62,13 +67,18 @@ ComputeEfficiency ReadCompute(const JsonReader& reader) {
 }
 
 LinkEfficiency ReadLinks(const JsonReader& reader) {
-  CheckKnown(reader, {"intra_node_fraction", "inter_node_fraction", "host_to_device_fraction",
-                      "device_to_host_fraction", "collective_launch_us"});
-  return {.intra_node_fraction = RequireFraction(reader, "intra_node_fraction"),
-          .inter_node_fraction = RequireFraction(reader, "inter_node_fraction"),
-          .host_to_device_fraction = RequireFraction(reader, "host_to_device_fraction"),
-          .device_to_host_fraction = RequireFraction(reader, "device_to_host_fraction"),
-          .collective_launch_s = reader.RequireDouble("collective_launch_us", 0.0, kMaxUs) * kMicro};
+  CheckKnown(reader,
+             {"intra_node_fraction",
+              "inter_node_fraction",
+              "host_to_device_fraction",
+              "device_to_host_fraction",
+              "collective_launch_us"});
+  return {
+      .intra_node_fraction = RequireFraction(reader, "intra_node_fraction"),
+      .inter_node_fraction = RequireFraction(reader, "inter_node_fraction"),
+      .host_to_device_fraction = RequireFraction(reader, "host_to_device_fraction"),
+      .device_to_host_fraction = RequireFraction(reader, "device_to_host_fraction"),
+      .collective_launch_s = reader.RequireDouble("collective_launch_us", 0.0, kMaxUs) * kMicro};
 }
 
 std::string SetName(unsigned active) {
@@ -128,8 +138,9 @@ MemoryOverheads ReadMemory(const JsonReader& reader) {
 }
 
 OperatorTime ReadOperator(const JsonReader& reader) {
-  CheckKnown(reader, {"op", "shape", "dtype", "variant", "forward_s", "backward_s",
-                      "relative_spread", "n"});
+  CheckKnown(
+      reader,
+      {"op", "shape", "dtype", "variant", "forward_s", "backward_s", "relative_spread", "n"});
   OperatorTime time;
   time.op = reader.RequireString("op");
   const JsonReader shape = reader.Child("shape");
@@ -146,8 +157,16 @@ OperatorTime ReadOperator(const JsonReader& reader) {
 }
 
 DeviceCalibration ReadDeviceCalibration(const JsonReader& reader) {
-  CheckKnown(reader, {"source", "measured", "compute", "links", "interference",
-                      "interference_inter_node", "memory", "collectives", "operators"});
+  CheckKnown(reader,
+             {"source",
+              "measured",
+              "compute",
+              "links",
+              "interference",
+              "interference_inter_node",
+              "memory",
+              "collectives",
+              "operators"});
   DeviceCalibration device;
   device.source = reader.OptionalString("source", "");
   device.measured = reader.RequireBool("measured");

@@ -52,9 +52,11 @@ struct Link {
 
 /// Collective operations, named as in the files.
 enum class CollectiveKind { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendRecv };
-inline constexpr CollectiveKind kCollectiveKinds[] = {
-    CollectiveKind::kAllReduce, CollectiveKind::kAllGather, CollectiveKind::kReduceScatter,
-    CollectiveKind::kAllToAll, CollectiveKind::kSendRecv};
+inline constexpr CollectiveKind kCollectiveKinds[] = {CollectiveKind::kAllReduce,
+                                                      CollectiveKind::kAllGather,
+                                                      CollectiveKind::kReduceScatter,
+                                                      CollectiveKind::kAllToAll,
+                                                      CollectiveKind::kSendRecv};
 
 /// Returns the name used in files, such as `all_reduce`.
 std::string_view ToString(CollectiveKind kind);
@@ -69,9 +71,9 @@ struct CollectiveFit {
   int ranks_in_node = 1;
   int nodes = 1;
   double alpha_s = 0.0;
-  double bytes_per_s = 0.0;      ///< Bus bandwidth.
-  int n = 0;                     ///< Measurements behind the fit; 0 = not stated.
-  double relative_error = 0.0;   ///< Mean absolute error of the fit over its measurements.
+  double bytes_per_s = 0.0;     ///< Bus bandwidth.
+  int n = 0;                    ///< Measurements behind the fit; 0 = not stated.
+  double relative_error = 0.0;  ///< Mean absolute error of the fit over its measurements.
   bool operator==(const CollectiveFit&) const = default;
 };
 
@@ -110,7 +112,7 @@ struct NodeGroup {
 struct ZoneLink {
   std::string from;
   std::string to;
-  double node_bytes_per_s = 0.0;   ///< Per node of the sending zone, all its devices together.
+  double node_bytes_per_s = 0.0;  ///< Per node of the sending zone, all its devices together.
   double latency_s = 0.0;
   double egress_usd_per_gb = 0.0;  ///< Per 1e9 bytes.
   bool operator==(const ZoneLink&) const = default;

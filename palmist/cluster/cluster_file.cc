@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 // Ranges wide enough for any machine, narrow enough that no product of two overflows.
-constexpr double kMaxRate = 1e7;     // GB/s, TFLOP/s
+constexpr double kMaxRate = 1e7;  // GB/s, TFLOP/s
 constexpr double kMaxGib = 1e7;
 constexpr double kMinPositive = 1e-6;
 constexpr double kMaxLatencyUs = 1e8;
@@ -41,8 +41,13 @@ std::string CheckedName(const JsonReader& reader, const std::string& key, std::s
 }
 
 Device ReadDevice(const JsonReader& reader) {
-  std::vector<std::string> known = {
-      "name", "kind", "threads", "memory_gib", "reserved_gib", "memory_bandwidth_gb_per_s", "speed"};
+  std::vector<std::string> known = {"name",
+                                    "kind",
+                                    "threads",
+                                    "memory_gib",
+                                    "reserved_gib",
+                                    "memory_bandwidth_gb_per_s",
+                                    "speed"};
   for (const std::string_view dtype : kDtypes) known.push_back(TflopsKey(dtype));
   reader.RejectUnknown(known);
 
@@ -117,9 +122,17 @@ void ReadHostLinks(const JsonReader& reader, NodeGroup& group) {
 }
 
 NodeGroup ReadGroup(const JsonReader& reader) {
-  const std::vector<std::string> known = {
-      "nodes", "devices_per_node", "device", "intra_node", "inter_node", "host_to_device",
-      "device_to_host", "host_memory_gib", "price_usd_per_device_hour", "zone", "collectives"};
+  const std::vector<std::string> known = {"nodes",
+                                          "devices_per_node",
+                                          "device",
+                                          "intra_node",
+                                          "inter_node",
+                                          "host_to_device",
+                                          "device_to_host",
+                                          "host_memory_gib",
+                                          "price_usd_per_device_hour",
+                                          "zone",
+                                          "collectives"};
   reader.RejectUnknown(known);
 
   NodeGroup group;

@@ -25,9 +25,9 @@ Wires WiresOf(const NodeGroup& group, const LinkEfficiency& links, int ranks_in_
   const double share = static_cast<double>(ranks_in_node) / group.devices_per_node;
   return {
       .intra_bytes_per_s = group.intra_node.bytes_per_s * links.intra_node_fraction,
-      .node_bytes_per_s = std::min(ranks_in_node * group.inter_node.bytes_per_s,
-                                   share * group.node_bytes_per_s) *
-                          links.inter_node_fraction,
+      .node_bytes_per_s =
+          std::min(ranks_in_node * group.inter_node.bytes_per_s, share * group.node_bytes_per_s) *
+          links.inter_node_fraction,
       .pair_bytes_per_s = group.InterNodeBytesPerS(ranks_in_node) * links.inter_node_fraction,
       .intra_latency_s = group.intra_node.latency_s,
       .inter_latency_s = group.inter_node.latency_s,
@@ -56,7 +56,8 @@ double RingBytesPerS(const Wires& wires, int ranks_in_node, int nodes) {
 double AllToAllBytesPerS(const Wires& wires, int ranks_in_node, int nodes) {
   const double n = static_cast<double>(ranks_in_node) * nodes;
   const double inside = ranks_in_node > 1 ? (ranks_in_node - 1) / wires.intra_bytes_per_s : 0.0;
-  const double across = nodes > 1 ? (n - ranks_in_node) * ranks_in_node / wires.node_bytes_per_s : 0.0;
+  const double across =
+      nodes > 1 ? (n - ranks_in_node) * ranks_in_node / wires.node_bytes_per_s : 0.0;
   return (n - 1) / std::max(inside, across);
 }
 
@@ -74,10 +75,9 @@ CollectiveCost Derived(const Wires& wires, CollectiveKind kind, int ranks_in_nod
                   (nodes - 1) * wires.inter_latency_s,
               AllToAllBytesPerS(wires, ranks_in_node, nodes)};
     case CollectiveKind::kSendRecv:
-      return nodes == 1 ? CollectiveCost{wires.launch_s + wires.intra_latency_s,
-                                         wires.intra_bytes_per_s}
-                        : CollectiveCost{wires.launch_s + wires.inter_latency_s,
-                                         wires.pair_bytes_per_s};
+      return nodes == 1
+                 ? CollectiveCost{wires.launch_s + wires.intra_latency_s, wires.intra_bytes_per_s}
+                 : CollectiveCost{wires.launch_s + wires.inter_latency_s, wires.pair_bytes_per_s};
   }
   PALMIST_ASSERT(false && "unknown kind");
   return {};
@@ -97,8 +97,8 @@ const CollectiveFit* Nearest(const std::vector<CollectiveFit>& fits,
   const CollectiveFit* nearest = nullptr;
   for (const CollectiveFit& fit : fits) {
     if (fit.kind != kind || (fit.nodes > 1) != (nodes > 1)) continue;
-    if (nearest == nullptr || Distance(fit, ranks_in_node, nodes) <
-                                  Distance(*nearest, ranks_in_node, nodes)) {
+    if (nearest == nullptr ||
+        Distance(fit, ranks_in_node, nodes) < Distance(*nearest, ranks_in_node, nodes)) {
       nearest = &fit;
     }
   }
@@ -167,8 +167,8 @@ CollectiveCost GroupCost(const Cluster& cluster,
   for (const NodeGroup& group : cluster.groups) {
     if (ranks_in_node > group.devices_per_node) continue;
     any = true;
-    slowest = Slower(
-        slowest, GroupCost(group, calibration.For(group.device), kind, ranks_in_node, nodes));
+    slowest = Slower(slowest,
+                     GroupCost(group, calibration.For(group.device), kind, ranks_in_node, nodes));
   }
   PALMIST_ASSERT(any);
   return slowest;

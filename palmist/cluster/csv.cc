@@ -76,7 +76,8 @@ std::vector<CsvRow> ParseCsv(std::string_view text) {
 const std::vector<CsvRow>& PresetTable(std::string_view name) {
   static const auto* const tables = [] {
     auto* result = new std::map<std::string, std::vector<CsvRow>, std::less<>>;
-    for (const EmbeddedFile& file : kPresetFiles) (*result)[std::string(file.name)] = ParseCsv(file.content);
+    for (const EmbeddedFile& file : kPresetFiles)
+      (*result)[std::string(file.name)] = ParseCsv(file.content);
     return result;
   }();
   const auto found = tables->find("presets/" + std::string(name) + ".csv");

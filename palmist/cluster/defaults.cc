@@ -30,8 +30,9 @@ bool IsFast(const Link& link) {
 
 /// Returns the device's row of efficiency.csv, else that of its class.
 const CsvRow& EfficiencyRow(const NodeGroup& group) {
-  const std::string_view klass =
-      group.device.is_cpu ? "*cpu" : IsFast(group.intra_node) ? "*fast" : "*pcie";
+  const std::string_view klass = group.device.is_cpu        ? "*cpu"
+                                 : IsFast(group.intra_node) ? "*fast"
+                                                            : "*pcie";
   const auto& rows = PresetTable("efficiency");
   const auto find = [&](std::string_view name) {
     return std::find_if(

@@ -22,10 +22,10 @@ MachineFacts ThisMachine();
 
 /// Returns one node of `ranks` CPU devices. @pre ranks >= 1
 ///
-/// Each rank has 1/ranks of the memory and max(1, cores / ranks) threads. Rates are prudent defaults
-/// by core, shared where ranks outnumber cores: 32 GFLOP/s in fp32 (16 per cycle at 2 GHz, one
-/// AVX2 multiply-add a cycle), half of it in bf16 and a quarter in fp16 (both emulated), 4 GB/s of
-/// memory bandwidth, and 2 GB/s between ranks with 30 us of latency. Host memory is 0: it is the
+/// Each rank has 1/ranks of the memory and max(1, cores / ranks) threads. Rates are prudent
+/// defaults by core, shared where ranks outnumber cores: 32 GFLOP/s in fp32 (16 per cycle at 2 GHz,
+/// one AVX2 multiply-add a cycle), half of it in bf16 and a quarter in fp16 (both emulated), 4 GB/s
+/// of memory bandwidth, and 2 GB/s between ranks with 30 us of latency. Host memory is 0: it is the
 /// memory that the ranks already have.
 NodeGroup CpuGroup(const MachineFacts& machine, int ranks);
 

@@ -22,11 +22,12 @@ namespace palmist::cluster {
 namespace {
 
 constexpr int kListedDevicesPerNode = 8;
-constexpr int kMaxPresetDevicesPerNode = 72;  // the largest NVLink domain of the table (GB200 NVL72)
+constexpr int kMaxPresetDevicesPerNode =
+    72;  // the largest NVLink domain of the table (GB200 NVL72)
 constexpr double kBitsPerByte = 8.0;
 
-/// One direction of an x16 slot by generation, GB/s (PCIe base specification: 8, 16 and 32 GT/s with
-/// 128b/130b coding).
+/// One direction of an x16 slot by generation, GB/s (PCIe base specification: 8, 16 and 32 GT/s
+/// with 128b/130b coding).
 double PcieGbPerS(const std::string& generation) {
   if (generation == "3") return 15.75;
   if (generation == "4") return 31.5;
@@ -102,7 +103,7 @@ Device MakeDevice(const Gpu& gpu) {
                                   ? gpu.host->Number("capacity_gib") / parts
                                   : kDefaultCapacity * shown_gib;
   device.memory_bytes = shown_gib * kGib;
-  device.reserved_bytes = std::round((shown_gib - capacity_gib) * 1e6) * 1e-6 * kGib;
+  device.reserved_bytes = std::round((shown_gib - capacity_gib) * 1e6) / 1e6 * kGib;
   device.memory_bytes_per_s = gpu.sheet->Number("memory_gbps") / parts * kGiga;
   for (const std::string_view dtype : kDtypes) {
     const std::string column = std::string(dtype) + "_tflops";
@@ -126,7 +127,8 @@ Link IntraNode(const Gpu& gpu, int devices_per_node) {
   const std::string& link = gpu.sheet->Text("link");
   const bool is_bridge = link.find("bridge") != std::string::npos;
   if (gpu.host->Has("intra_node_gb_per_s")) {
-    return {LinkKind(gpu), gpu.host->Number("intra_node_gb_per_s") * kGiga, kNvlinkLatencyUs * kMicro};
+    return {
+        LinkKind(gpu), gpu.host->Number("intra_node_gb_per_s") * kGiga, kNvlinkLatencyUs * kMicro};
   }
   if (link != "none" && (!is_bridge || devices_per_node == 2)) {
     const double one_way = gpu.sheet->Number("link_gbps_both_ways") / 2;
@@ -138,8 +140,9 @@ Link IntraNode(const Gpu& gpu, int devices_per_node) {
 
 Link HostLink(const Gpu& gpu) {
   const std::string& generation = gpu.sheet->Text("pcie_gen");
-  const double gb_per_s = gpu.host->Has("host_link_gb_per_s") ? gpu.host->Number("host_link_gb_per_s")
-                                                              : PcieGbPerS(generation);
+  const double gb_per_s = gpu.host->Has("host_link_gb_per_s")
+                              ? gpu.host->Number("host_link_gb_per_s")
+                              : PcieGbPerS(generation);
   return {generation.empty() || gpu.host->Has("host_link_gb_per_s") ? "host" : "pcie" + generation,
           gb_per_s * kGiga,
           kHostCopyLatencyUs * kMicro};
@@ -204,10 +207,10 @@ Error BadShape(std::string_view name) {
 Result<Cluster> CpuCluster(std::string_view name, const PresetName& parts) {
   constexpr int kMaxRanks = 1024;
   if (parts.nodes != 1 || parts.devices_per_node < 1 || parts.devices_per_node > kMaxRanks) {
-    return UsageError({},
-                      fmt::format("expected cpu-1xN with 1 to {} ranks on this machine, got {}",
-                                  kMaxRanks,
-                                  Quote(name)));
+    return UsageError(
+        {},
+        fmt::format(
+            "expected cpu-1xN with 1 to {} ranks on this machine, got {}", kMaxRanks, Quote(name)));
   }
   Cluster cluster;
   cluster.name = fmt::format("cpu-1x{}", parts.devices_per_node);
@@ -227,10 +230,10 @@ Result<Cluster> PresetCluster(std::string_view name) {
   const auto parts = SplitName(name);
   if (!parts) {
     const Gpu* gpu = FindGpu(name);
-    return UsageError({},
-                      "expected GPU-NODESxGPUS, cpu-1xN or a cluster file, got " + Quote(name),
-                      gpu == nullptr ? "for example l4-1x8"
-                                     : "for example " + Lower(gpu->name()) + "-1x8");
+    return UsageError(
+        {},
+        "expected GPU-NODESxGPUS, cpu-1xN or a cluster file, got " + Quote(name),
+        gpu == nullptr ? "for example l4-1x8" : "for example " + Lower(gpu->name()) + "-1x8");
   }
   if (Lower(parts->gpu) == "cpu") return CpuCluster(name, *parts);
   const Gpu* gpu = FindGpu(parts->gpu);
@@ -241,8 +244,7 @@ Result<Cluster> PresetCluster(std::string_view name) {
     return BadShape(name);
   }
   Cluster cluster;
-  cluster.name =
-      fmt::format("{}-{}x{}", Lower(gpu->name()), parts->nodes, parts->devices_per_node);
+  cluster.name = fmt::format("{}-{}x{}", Lower(gpu->name()), parts->nodes, parts->devices_per_node);
   cluster.groups.push_back(MakeGroup(*gpu, parts->nodes, parts->devices_per_node));
   return cluster;
 }

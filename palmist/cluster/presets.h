@@ -12,10 +12,10 @@ namespace palmist::cluster {
 
 /// One line of `palmist clusters`.
 struct PresetSummary {
-  std::string name;                   ///< Such as `l4-1x8`.
-  std::vector<std::string> aliases;   ///< Further names of the GPU, such as `l4-24gb`.
+  std::string name;                  ///< Such as `l4-1x8`.
+  std::vector<std::string> aliases;  ///< Further names of the GPU, such as `l4-24gb`.
   Cluster cluster;
-  std::string source;                 ///< Where the host's numbers come from.
+  std::string source;  ///< Where the host's numbers come from.
 };
 
 /// Returns one entry per GPU type, 8 to a node, and this machine last.

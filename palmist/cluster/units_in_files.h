@@ -14,8 +14,8 @@ inline constexpr double kMicro = 1e-6;
 inline constexpr double kGib = static_cast<double>(kGiB);
 inline constexpr double kMib = static_cast<double>(kMiB);
 
-/// Returns `value` in `unit` with 14 significant digits, so that what is read from a file is written
-/// as it stood: the last digits of a double hold the rounding of the conversion.
+/// Returns `value` in `unit` with 14 significant digits, so that what is read from a file is
+/// written as it stood: the last digits of a double hold the rounding of the conversion.
 inline double InUnit(double value, double unit) {
   char text[40];
   std::snprintf(text, sizeof text, "%.13e", value / unit);

@@ -120,7 +120,8 @@ class Builder : public YAML::EventHandler {
       throw YamlError(mark, "expected plain YAML, got the tag " + Quote(tag));
     }
     if (++values_ > limits_.max_values) {
-      throw YamlError(mark, fmt::format("expected at most {} values, got more", limits_.max_values));
+      throw YamlError(mark,
+                      fmt::format("expected at most {} values, got more", limits_.max_values));
     }
   }
 

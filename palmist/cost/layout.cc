@@ -94,7 +94,10 @@ StageRates ComputeRates(const LayoutContext& context,
       rates.overheads = calibration.memory;
     }
     rates.host_bytes = std::min(rates.host_bytes, group.host_memory_per_device_bytes());
-    rates.interference = calibration.interference;
+    const bool one_node = context.cluster.PlaceOf(devices.front()).node ==
+                          context.cluster.PlaceOf(devices.back()).node;
+    rates.interference =
+        one_node ? calibration.interference : calibration.interference_inter_node;
   }
 
   const auto fill = [&](LayoutInputs::Group& group, int size, int stride) {

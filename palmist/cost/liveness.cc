@@ -164,7 +164,10 @@ LayerMemory AnalyzeMemory(const LoweredLayer& layer) {
   if (layer.steps.empty()) return memory;
   const Walk walk(layer);
   memory.input = layer.buffers[layer.input].bytes;
-  memory.kept = walk.Bytes(walk.kept_storages());
+  // The output is the next layer's input, and counted there.
+  std::set<int> kept = walk.kept_storages();
+  kept.erase(walk.root(layer.output));
+  memory.kept = walk.Bytes(kept);
   memory.forward_peak = walk.ForwardPeak();
   memory.backward_peak = walk.BackwardPeak();
   return memory;

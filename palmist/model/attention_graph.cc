@@ -184,6 +184,7 @@ class AttentionBuilder {
     op.after_column = true;
     op.rows =
         context_.tokens * (per_head ? spec_.heads / tp() + spec_.kv_heads / kv_divisor_ : Expr(2));
+    op.normalised = context_.tokens * (query_width_ / tp() + key_width_ / kv_divisor_);
     const auto add = [&](const char* name) {
       if (per_head) {
         op.parameters.push_back(Replicated(std::string("query.") + name, spec_.head_dim));

@@ -145,13 +145,12 @@ void Lowering::ShareStorage() {
 }
 
 bool Lowering::FeedsLoss(TensorId tensor) const {
-  for (const Op& op : layer_.ops) {
-    if (op.kind != OpKind::kLoss) continue;
-    for (const TensorId input : op.inputs) {
-      if (input == tensor) return true;
-    }
-  }
-  return false;
+  return std::any_of(layer_.ops.begin(), layer_.ops.end(), [&](const Op& op) {
+    if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) return false;
+    // Logits may be soft-capped on their way (Gemma 2).
+    return op.kind == OpKind::kLoss ||
+           (op.kind == OpKind::kActivation && FeedsLoss(op.outputs[0]));
+  });
 }
 
 Expr Traffic(Lowering& lowering, const Step& step) {
@@ -202,7 +201,10 @@ void LowerEmbedding(Lowering& lowering, const Op& op) {
   step.saved = step.inputs;
   step.forward_bytes = 2 * lowering.at(step.outputs[0]).bytes;
   step.backward_bytes = step.forward_bytes;
-  AddRowCollectives(lowering, step, lowering.at(step.outputs[0]).bytes);
+  // Only a table split by vocabulary leaves partial sums.
+  if (op.parallelism == Parallelism::kVocabulary) {
+    AddRowCollectives(lowering, step, lowering.at(step.outputs[0]).bytes);
+  }
   lowering.Add(std::move(step));
 }
 

@@ -56,14 +56,19 @@ std::vector<std::string> Notes(const Plan& plan,
     if (padded == graph.vocab) continue;
     notes.push_back(fmt::format(
         "The vocabulary of {} is padded to {} rows, so that {} tensor-parallel ranks hold {} each.",
-        graph.vocab, padded, tp, padded / tp));
+        graph.vocab,
+        padded,
+        tp,
+        padded / tp));
   }
   const std::int64_t kv_heads = FewestKvHeads(spec);
   for (const int tp : all_degrees) {
     if (kv_heads == 0 || KvReplication(kv_heads, tp) == 1) continue;
-    notes.push_back(fmt::format(
-        "Each of the {} key/value heads is held by {} of {} tensor-parallel ranks.", kv_heads,
-        KvReplication(kv_heads, tp), tp));
+    notes.push_back(
+        fmt::format("Each of the {} key/value heads is held by {} of {} tensor-parallel ranks.",
+                    kv_heads,
+                    KvReplication(kv_heads, tp),
+                    tp));
   }
   if (graph.tied_head && plan.stages.size() > 1) {
     notes.push_back(

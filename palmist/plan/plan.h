@@ -3,12 +3,11 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include <nlohmann/json.hpp>
 
 #include "palmist/base/result.h"
 #include "palmist/cluster/cluster.h"
@@ -30,12 +29,12 @@ struct MemoryBytes {
   double weights = 0;
   double grads = 0;
   double optimizer = 0;
-  double activations = 0;   ///< kept for backward, of all micro-batches in flight
-  double transient = 0;     ///< what lives only while a layer runs, beyond what it keeps
-  double buffers = 0;       ///< gathered weights, staging, library workspaces
-  double logits = 0;        ///< logits and their gradient, beside the last layer's transients
+  double activations = 0;  ///< kept for backward, of all micro-batches in flight
+  double transient = 0;    ///< what lives only while a layer runs, beyond what it keeps
+  double buffers = 0;      ///< gathered weights, staging, library workspaces
+  double logits = 0;       ///< logits and their gradient, beside the last layer's transients
   double communicators = 0;
-  double context = 0;       ///< driver and runtime
+  double context = 0;         ///< driver and runtime
   double allocated_peak = 0;  ///< what torch.cuda.max_memory_allocated shows
   double reserved_peak = 0;   ///< what torch.cuda.max_memory_reserved shows
   double limit = 0;           ///< what the device may use
@@ -50,10 +49,14 @@ struct MemoryCategory {
 
 /// The categories that add up to a rank's memory, in the order they are shown.
 inline constexpr MemoryCategory kMemoryCategories[] = {
-    {"weights", &MemoryBytes::weights},           {"grads", &MemoryBytes::grads},
-    {"optimizer", &MemoryBytes::optimizer},       {"activations", &MemoryBytes::activations},
-    {"transient", &MemoryBytes::transient},       {"buffers", &MemoryBytes::buffers},
-    {"logits", &MemoryBytes::logits},             {"communicators", &MemoryBytes::communicators},
+    {"weights", &MemoryBytes::weights},
+    {"grads", &MemoryBytes::grads},
+    {"optimizer", &MemoryBytes::optimizer},
+    {"activations", &MemoryBytes::activations},
+    {"transient", &MemoryBytes::transient},
+    {"buffers", &MemoryBytes::buffers},
+    {"logits", &MemoryBytes::logits},
+    {"communicators", &MemoryBytes::communicators},
     {"context", &MemoryBytes::context},
 };
 
@@ -89,7 +92,7 @@ struct Replica {
 };
 
 struct StagePrediction {
-  double forward_s = 0;      ///< one steady micro-batch
+  double forward_s = 0;  ///< one steady micro-batch
   double backward_s = 0;
   double first_extra_s = 0;  ///< before the first forward: gathers, deferred optimizer step
   double last_extra_s = 0;   ///< after the last backward: gradient reductions
@@ -111,7 +114,7 @@ struct Stage {
   std::string cp_kind = "ring";  ///< of kCpKinds
   int ep = 1;
   std::vector<LayerRange> chunks;  ///< interleaved: from `first_layer` to `last_layer`, with gaps
-  std::vector<Replica> replicas;  ///< if any, `dp` of them; their tp and micro_batch count
+  std::vector<Replica> replicas;   ///< if any, `dp` of them; their tp and micro_batch count
   int zero = 0;
   int zero_shard = 1;  ///< ranks that share states; 1 with zero 0
   std::vector<RecomputeRange> recompute;
@@ -138,7 +141,7 @@ struct Training {
   std::string schedule = "1f1b";  ///< of kSchedules
   std::string dtype = "bf16";     ///< bf16, fp16, fp32
   std::string grad_dtype = "bf16";
-  double grad_clip = 1.0;         ///< 0: none, and the optimizer step may be deferred
+  double grad_clip = 1.0;  ///< 0: none, and the optimizer step may be deferred
   std::string trainable = "all";
   Optimizer optimizer;
   bool operator==(const Training&) const = default;
@@ -157,9 +160,12 @@ struct ExposedCause {
 };
 
 inline constexpr ExposedCause kExposedCauses[] = {
-    {"tp", &ExposedSeconds::tp},           {"dp", &ExposedSeconds::dp},
-    {"pp", &ExposedSeconds::pp},           {"cp", &ExposedSeconds::cp},
-    {"ep", &ExposedSeconds::ep},           {"offload", &ExposedSeconds::offload},
+    {"tp", &ExposedSeconds::tp},
+    {"dp", &ExposedSeconds::dp},
+    {"pp", &ExposedSeconds::pp},
+    {"cp", &ExposedSeconds::cp},
+    {"ep", &ExposedSeconds::ep},
+    {"offload", &ExposedSeconds::offload},
     {"optimizer", &ExposedSeconds::optimizer},
 };
 

@@ -33,8 +33,10 @@ constexpr std::pair<const char*, double OffloadRatios::*> kOffloadFields[] = {
 };
 
 constexpr std::pair<const char*, model::Variant model::OpVariants::*> kOpFamilies[] = {
-    {"attention", &model::OpVariants::attention}, {"norm", &model::OpVariants::norm},
-    {"activation", &model::OpVariants::activation}, {"dropout", &model::OpVariants::dropout},
+    {"attention", &model::OpVariants::attention},
+    {"norm", &model::OpVariants::norm},
+    {"activation", &model::OpVariants::activation},
+    {"dropout", &model::OpVariants::dropout},
     {"loss", &model::OpVariants::loss},
 };
 
@@ -203,8 +205,10 @@ Replica ReadReplica(const JsonReader& reader) {
 }
 
 RecomputeRange ReadRecompute(const JsonReader& reader) {
-  RecomputeRange range{LayerNumber(reader, "first_layer"), LayerNumber(reader, "last_layer"),
-                       RecomputeMode::kFull, {}};
+  RecomputeRange range{LayerNumber(reader, "first_layer"),
+                       LayerNumber(reader, "last_layer"),
+                       RecomputeMode::kFull,
+                       {}};
   const std::string mode = reader.OptionalString("mode", "full");
   if (mode == "selective") {
     range.mode = RecomputeMode::kSelective;
@@ -324,9 +328,10 @@ SearchSummary ReadSearch(const JsonReader& reader) {
   SearchSummary search;
   search.status = reader.RequireString("status");
   if (std::find(std::begin(kStatuses), std::end(kStatuses), search.status) == std::end(kStatuses)) {
-    reader.Fail("status",
-                fmt::format("expected one of {}, got {}", fmt::join(kStatuses, ", "),
-                            Quote(search.status)));
+    reader.Fail(
+        "status",
+        fmt::format(
+            "expected one of {}, got {}", fmt::join(kStatuses, ", "), Quote(search.status)));
   }
   search.lower_bound_s = Amount(reader, "lower_bound_s");
   search.gap = Amount(reader, "gap");
@@ -340,7 +345,8 @@ SearchSummary ReadSearch(const JsonReader& reader) {
 
 ClosestMiss ReadClosest(const JsonReader& reader) {
   return {static_cast<int>(reader.RequireInt("stage", 0, kMaxStages - 1)),
-          Amount(reader, "short_bytes"), reader.OptionalString("change", "")};
+          Amount(reader, "short_bytes"),
+          reader.OptionalString("change", "")};
 }
 
 std::map<std::string, std::string> ReadProvenance(const JsonReader& reader) {
@@ -379,7 +385,8 @@ Plan ReadPlan(const json& document) {
   plan.training = ReadTraining(reader.Child("training"));
   const auto stages = reader.Array("stages");
   if (stages.empty() || stages.size() > kMaxStages) {
-    reader.Fail("stages", fmt::format("expected 1 to {} stages, got {}", kMaxStages, stages.size()));
+    reader.Fail("stages",
+                fmt::format("expected 1 to {} stages, got {}", kMaxStages, stages.size()));
   }
   for (std::size_t i = 0; i < stages.size(); ++i) {
     plan.stages.push_back(ReadStage(stages[i], i == 0, i + 1 == stages.size()));

@@ -13,9 +13,12 @@ namespace palmist::plan {
 namespace {
 
 constexpr std::pair<Target, std::string_view> kNames[] = {
-    {Target::kNone, "none"},           {Target::kPalmist, "palmist"},
-    {Target::kMegatron, "megatron"},   {Target::kDeepSpeed, "deepspeed"},
-    {Target::kTorchtitan, "torchtitan"}, {Target::kAccelerate, "accelerate"},
+    {Target::kNone, "none"},
+    {Target::kPalmist, "palmist"},
+    {Target::kMegatron, "megatron"},
+    {Target::kDeepSpeed, "deepspeed"},
+    {Target::kTorchtitan, "torchtitan"},
+    {Target::kAccelerate, "accelerate"},
 };
 
 /// Returns the path of the first place where a plan uses a feature.
@@ -39,10 +42,12 @@ std::optional<std::string> Differs(const Plan& plan, const char* field) {
 }
 
 std::optional<std::string> DiffersInDegrees(const Plan& plan) {
-  for (const auto& path :
-       {Differs<&Stage::dp>(plan, "dp"), Differs<&Stage::tp>(plan, "tp"),
-        Differs<&Stage::cp>(plan, "cp"), Differs<&Stage::ep>(plan, "ep"),
-        Differs<&Stage::sp>(plan, "sp"), Differs<&Stage::micro_batch>(plan, "micro_batch")}) {
+  for (const auto& path : {Differs<&Stage::dp>(plan, "dp"),
+                           Differs<&Stage::tp>(plan, "tp"),
+                           Differs<&Stage::cp>(plan, "cp"),
+                           Differs<&Stage::ep>(plan, "ep"),
+                           Differs<&Stage::sp>(plan, "sp"),
+                           Differs<&Stage::micro_batch>(plan, "micro_batch")}) {
     if (path) return path;
   }
   return std::nullopt;
@@ -109,64 +114,93 @@ constexpr Rule kRules[] = {
      [](const Plan& plan) {
        return FirstStage(plan, "replicas", [](const Stage& s) { return !s.replicas.empty(); });
      },
-     "has alike replicas only", "use --target palmist"},
+     "has alike replicas only",
+     "use --target palmist"},
     {kA, Pipeline, "has no pipeline", "use --fix pp=1"},
-    {kM | kD | kT, DiffersInDegrees, "has the same degrees and micro-batch on every stage",
+    {kM | kD | kT,
+     DiffersInDegrees,
+     "has the same degrees and micro-batch on every stage",
      "search with --space megatron, or use --target palmist"},
-    {kM, [](const Plan& plan) { return Differs<&Stage::zero>(plan, "zero"); },
-     "has one sharding of states for all stages", "use --fix zero=0 or zero=1"},
+    {kM,
+     [](const Plan& plan) { return Differs<&Stage::zero>(plan, "zero"); },
+     "has one sharding of states for all stages",
+     "use --fix zero=0 or zero=1"},
     {kD, ZeroInPipeline, "refuses ZeRO 2 and 3 in a pipeline", "use --fix zero=1"},
     {kT,
      [](const Plan& plan) {
        return FirstStage(plan, "zero", [](const Stage& s) { return s.zero == 1 && s.dp > 1; });
      },
-     "shards gradients wherever it shards optimizer states", "use --fix zero=2"},
-    {kM | kD | kT, [](const Plan& plan) { return Schedule(plan, "zb-h1"); },
-     "has no schedule zb-h1", "use --fix schedule=1f1b"},
-    {kM | kD, [](const Plan& plan) { return Schedule(plan, "gpipe"); }, "has no schedule gpipe",
+     "shards gradients wherever it shards optimizer states",
+     "use --fix zero=2"},
+    {kM | kD | kT,
+     [](const Plan& plan) { return Schedule(plan, "zb-h1"); },
+     "has no schedule zb-h1",
      "use --fix schedule=1f1b"},
-    {kD, [](const Plan& plan) { return Schedule(plan, "interleaved"); },
-     "has no interleaved schedule", "use --fix schedule=1f1b"},
-    {kD, [](const Plan& plan) { return FirstStage(plan, "cp", [](const Stage& s) { return s.cp > 1; }); },
-     "has no context parallelism", "use --fix cp=1"},
+    {kM | kD,
+     [](const Plan& plan) { return Schedule(plan, "gpipe"); },
+     "has no schedule gpipe",
+     "use --fix schedule=1f1b"},
+    {kD,
+     [](const Plan& plan) { return Schedule(plan, "interleaved"); },
+     "has no interleaved schedule",
+     "use --fix schedule=1f1b"},
+    {kD,
+     [](const Plan& plan) {
+       return FirstStage(plan, "cp", [](const Stage& s) { return s.cp > 1; });
+     },
+     "has no context parallelism",
+     "use --fix cp=1"},
     {kT | kA,
      [](const Plan& plan) {
-       return FirstStage(plan, "cp_kind",
-                         [](const Stage& s) { return s.cp > 1 && s.cp_kind != "ring"; });
+       return FirstStage(
+           plan, "cp_kind", [](const Stage& s) { return s.cp > 1 && s.cp_kind != "ring"; });
      },
-     "has context parallelism of kind ring only", "set cp_kind to ring"},
+     "has context parallelism of kind ring only",
+     "set cp_kind to ring"},
     {kD | kA,
      [](const Plan& plan) {
        return FirstStage(plan, "sp", [](const Stage& s) { return s.sp && s.tp > 1; });
      },
-     "has no sequence parallelism beside tensor parallelism", "use --fix sp=false"},
-    {kA, [](const Plan& plan) { return FirstStage(plan, "ep", [](const Stage& s) { return s.ep > 1; }); },
-     "has no expert parallelism", "use --fix ep=1"},
+     "has no sequence parallelism beside tensor parallelism",
+     "use --fix sp=false"},
+    {kA,
+     [](const Plan& plan) {
+       return FirstStage(plan, "ep", [](const Stage& s) { return s.ep > 1; });
+     },
+     "has no expert parallelism",
+     "use --fix ep=1"},
     {kT,
      [](const Plan& plan) -> std::optional<std::string> {
        if (plan.training.dtype != "fp16") return std::nullopt;
        return "training.dtype";
      },
-     "has no fp16", "use --dtype bf16"},
+     "has no fp16",
+     "use --dtype bf16"},
     {kM,
      [](const Plan& plan) {
-       return FirstStage(plan, "offload.weights", [](const Stage& s) { return s.offload.weights > 0; });
+       return FirstStage(
+           plan, "offload.weights", [](const Stage& s) { return s.offload.weights > 0; });
      },
-     "keeps weights on the device", "offload optimizer states or activations instead"},
+     "keeps weights on the device",
+     "offload optimizer states or activations instead"},
     {kM,
      [](const Plan& plan) {
        return FirstStage(plan, "offload.grads", [](const Stage& s) { return s.offload.grads > 0; });
      },
-     "keeps gradients on the device", "offload optimizer states or activations instead"},
-    {kD | kA, PartialOptimizerOffload,
+     "keeps gradients on the device",
+     "offload optimizer states or activations instead"},
+    {kD | kA,
+     PartialOptimizerOffload,
      "offloads a part of the optimizer states with ZeRO 3 only, and without a pipeline",
      "use --fix offload.optimizer=0 or offload.optimizer=1"},
     {kD,
      [](const Plan& plan) {
-       return FirstStage(plan, "offload.optimizer",
-                         [](const Stage& s) { return s.offload.optimizer > 0 && s.zero == 0; });
+       return FirstStage(plan, "offload.optimizer", [](const Stage& s) {
+         return s.offload.optimizer > 0 && s.zero == 0;
+       });
      },
-     "offloads optimizer states with ZeRO only", "use --fix zero=1"},
+     "offloads optimizer states with ZeRO only",
+     "use --fix zero=1"},
     {kD | kA,
      [](const Plan& plan) {
        return FirstStage(plan, "offload.weights", [](const Stage& s) {
@@ -175,18 +209,22 @@ constexpr Rule kRules[] = {
      },
      "offloads weights with ZeRO 3 only, and all of them",
      "use --fix offload.weights=0 or zero=3 with offload.weights=1"},
-    {kT, MixedOffload, "offloads weights, gradients and optimizer states together or not at all",
+    {kT,
+     MixedOffload,
+     "offloads weights, gradients and optimizer states together or not at all",
      "use --fix offload.weights=0, grads and optimizer likewise"},
     {kT,
      [](const Plan& plan) {
-       return FirstStage(plan, "offload.activations",
-                         [](const Stage& s) { return s.offload.activations > 0; });
+       return FirstStage(
+           plan, "offload.activations", [](const Stage& s) { return s.offload.activations > 0; });
      },
-     "keeps activations on the device", "use --fix offload.activations=0"},
+     "keeps activations on the device",
+     "use --fix offload.activations=0"},
     {kD | kA,
      [](const Plan& plan) {
-       return FirstStage(plan, "offload.activations",
-                         [](const Stage& s) { return IsPartial(s.offload.activations); });
+       return FirstStage(plan, "offload.activations", [](const Stage& s) {
+         return IsPartial(s.offload.activations);
+       });
      },
      "offloads all activations or none",
      "use --fix offload.activations=0 or offload.activations=1"},
@@ -197,14 +235,13 @@ constexpr Rule kRules[] = {
                 UsesVariant(s.ops, model::Variant::kTempo);
        });
      },
-     "has no operators of the variants lean and tempo", "use --ops fused"},
+     "has no operators of the variants lean and tempo",
+     "use --ops fused"},
 };
 
 }  // namespace
 
-std::string_view ToString(Target target) {
-  return kNames[static_cast<std::size_t>(target)].second;
-}
+std::string_view ToString(Target target) { return kNames[static_cast<std::size_t>(target)].second; }
 
 Result<Target> ParseTarget(std::string_view name) {
   std::vector<std::string> known;
@@ -223,8 +260,8 @@ std::vector<Unsupported> FindUnsupported(const Plan& plan, Target target) {
   for (const Rule& rule : kRules) {
     if ((rule.targets & Bit(target)) == 0) continue;
     if (auto field = rule.find(plan)) {
-      all.push_back({*std::move(field), fmt::format("{} {}", ToString(target), rule.cannot),
-                     rule.hint});
+      all.push_back(
+          {*std::move(field), fmt::format("{} {}", ToString(target), rule.cannot), rule.hint});
     }
   }
   return all;

@@ -26,7 +26,8 @@ constexpr std::string_view kDtypes[] = {"bf16", "fp16", "fp32"};
 }
 
 template <std::size_t n>
-void CheckName(const std::string& path, const std::string& name,
+void CheckName(const std::string& path,
+               const std::string& name,
                const std::string_view (&known)[n]) {
   if (std::find(std::begin(known), std::end(known), name) != std::end(known)) return;
   Fail(path, fmt::format("expected one of {}, got {}", fmt::join(known, ", "), Quote(name)));
@@ -77,7 +78,8 @@ std::string HeadsFault(const AttentionSpec& attention, int tp) {
   }
   if (attention.kv_heads % tp != 0 && tp % attention.kv_heads != 0) {
     return fmt::format("expected a divisor or a multiple of the {} key/value heads, got {}",
-                       attention.kv_heads, tp);
+                       attention.kv_heads,
+                       tp);
   }
   return {};
 }
@@ -135,7 +137,8 @@ class Validator {
     if (const std::int64_t params = model::CountParameters(graph_); plan_.params != params) {
       Fail("model.params",
            fmt::format("expected {}, the model's parameters with tied ones counted once, got {}",
-                       params, plan_.params),
+                       params,
+                       plan_.params),
            "leave it out to have it counted");
     }
     if (!graph_.has_sequence) {
@@ -149,7 +152,8 @@ class Validator {
     if (graph_.max_positions > 0 && plan_.seq_len > graph_.max_positions) {
       Fail("model.seq_len",
            fmt::format("expected at most {}, the rows of the model's position table, got {}",
-                       graph_.max_positions, plan_.seq_len));
+                       graph_.max_positions,
+                       plan_.seq_len));
     }
   }
 
@@ -162,7 +166,8 @@ class Validator {
     CheckDegree("training.micro_batches", training.micro_batches);
     if (training.global_batch % training.micro_batches != 0) {
       Fail("training.micro_batches",
-           fmt::format("expected a divisor of the global batch {}, got {}", training.global_batch,
+           fmt::format("expected a divisor of the global batch {}, got {}",
+                       training.global_batch,
                        training.micro_batches));
     }
     CheckName("training.schedule", training.schedule, kSchedules);
@@ -196,13 +201,15 @@ class Validator {
             PathOf(static_cast<int>(i)) + (chunked ? fmt::format(".chunks[{}]", round) : "");
         if (range.first_layer != next) {
           Fail(path + ".first_layer",
-               fmt::format("expected {}, the layer after the one before, got {}", next,
-                           range.first_layer));
+               fmt::format(
+                   "expected {}, the layer after the one before, got {}", next, range.first_layer));
         }
         if (range.last_layer < range.first_layer || range.last_layer >= num_layers) {
           Fail(path + ".last_layer",
-               fmt::format("expected {} to {}, the model's last layer, got {}", range.first_layer,
-                           num_layers - 1, range.last_layer));
+               fmt::format("expected {} to {}, the model's last layer, got {}",
+                           range.first_layer,
+                           num_layers - 1,
+                           range.last_layer));
         }
         next = range.last_layer + 1;
       }
@@ -223,7 +230,8 @@ class Validator {
       if (!interleaved) {
         if (stage.chunks.empty()) continue;
         Fail(path + ".chunks",
-             fmt::format("expected none with the schedule {}, got {}", plan_.training.schedule,
+             fmt::format("expected none with the schedule {}, got {}",
+                         plan_.training.schedule,
                          stage.chunks.size()),
              "chunks belong to the schedule interleaved");
       }
@@ -237,12 +245,14 @@ class Validator {
       if (stage.first_layer != stage.chunks.front().first_layer) {
         Fail(path + ".first_layer",
              fmt::format("expected {}, where its first chunk begins, got {}",
-                         stage.chunks.front().first_layer, stage.first_layer));
+                         stage.chunks.front().first_layer,
+                         stage.first_layer));
       }
       if (stage.last_layer != stage.chunks.back().last_layer) {
         Fail(path + ".last_layer",
              fmt::format("expected {}, where its last chunk ends, got {}",
-                         stage.chunks.back().last_layer, stage.last_layer));
+                         stage.chunks.back().last_layer,
+                         stage.last_layer));
       }
     }
     return rounds;
@@ -252,9 +262,12 @@ class Validator {
     const Stage& stage = plan_.stages[static_cast<std::size_t>(index)];
     const std::string path = PathOf(index);
     CheckEnds(index, stage, path);
-    const std::pair<const char*, int> degrees[] = {
-        {"micro_batch", stage.micro_batch}, {"dp", stage.dp}, {"tp", stage.tp},
-        {"cp", stage.cp},                   {"ep", stage.ep}, {"zero_shard", stage.zero_shard}};
+    const std::pair<const char*, int> degrees[] = {{"micro_batch", stage.micro_batch},
+                                                   {"dp", stage.dp},
+                                                   {"tp", stage.tp},
+                                                   {"cp", stage.cp},
+                                                   {"ep", stage.ep},
+                                                   {"zero_shard", stage.zero_shard}};
     for (const auto& [name, value] : degrees) CheckDegree(path + "." + name, value);
     CheckDevices(index, stage, path);
     if (stage.replicas.empty()) {
@@ -275,7 +288,8 @@ class Validator {
     const bool is_last = index + 1 == static_cast<int>(plan_.stages.size());
     if (stage.embedding != is_first) {
       Fail(path + ".embedding",
-           fmt::format("expected {}: the first stage holds the embedding, got {}", is_first,
+           fmt::format("expected {}: the first stage holds the embedding, got {}",
+                       is_first,
                        stage.embedding));
     }
     if (stage.head != is_last) {
@@ -292,13 +306,15 @@ class Validator {
       if (device < 0 || static_cast<std::size_t>(device) >= owner_.size()) {
         Fail(path_of(),
              fmt::format("expected a device from 0 to {}, got {}",
-                         static_cast<std::int64_t>(owner_.size()) - 1, device));
+                         static_cast<std::int64_t>(owner_.size()) - 1,
+                         device));
       }
       int& owner = owner_[static_cast<std::size_t>(device)];
       if (owner >= 0) {
         Fail(path_of(),
              fmt::format("expected a device that no stage has yet, got {}, which stage {} has",
-                         device, owner));
+                         device,
+                         owner));
       }
       owner = index;
     }
@@ -309,17 +325,21 @@ class Validator {
     const auto devices = static_cast<std::int64_t>(stage.devices.size());
     if (tensor_and_data > devices || tensor_and_data * stage.cp != devices) {
       Fail(path + ".devices",
-           fmt::format("expected dp * tp * cp = {} * {} * {} devices, got {}", stage.dp, stage.tp,
-                       stage.cp, devices));
+           fmt::format("expected dp * tp * cp = {} * {} * {} devices, got {}",
+                       stage.dp,
+                       stage.tp,
+                       stage.cp,
+                       devices));
     }
-    CheckBatch(std::int64_t{stage.micro_batch} * stage.dp, "micro_batch * dp", path + ".micro_batch");
+    CheckBatch(
+        std::int64_t{stage.micro_batch} * stage.dp, "micro_batch * dp", path + ".micro_batch");
   }
 
   void CheckUnlikeReplicas(const Stage& stage, const std::string& path) const {
     if (static_cast<std::size_t>(stage.dp) != stage.replicas.size()) {
       Fail(path + ".dp",
-           fmt::format("expected {}, the number of replicas, got {}", stage.replicas.size(),
-                       stage.dp));
+           fmt::format(
+               "expected {}, the number of replicas, got {}", stage.replicas.size(), stage.dp));
     }
     std::int64_t samples = 0;
     std::vector<int> devices;
@@ -332,7 +352,9 @@ class Validator {
       if (std::int64_t{replica.tp} * stage.cp !=
           static_cast<std::int64_t>(replica.devices.size())) {
         Fail(replica_path + ".devices",
-             fmt::format("expected tp * cp = {} * {} devices, got {}", replica.tp, stage.cp,
+             fmt::format("expected tp * cp = {} * {} devices, got {}",
+                         replica.tp,
+                         stage.cp,
                          replica.devices.size()));
       }
       if (checked_tp.insert(replica.tp).second) {
@@ -357,7 +379,11 @@ class Validator {
     if (samples == expected) return;
     Fail(path,
          fmt::format("expected {} to be {} (a global batch of {} in {} micro-batches), got {}",
-                     what, expected, training.global_batch, training.micro_batches, samples));
+                     what,
+                     expected,
+                     training.global_batch,
+                     training.micro_batches,
+                     samples));
   }
 
   /// Calls `check` with each transformer layer of the stage.
@@ -399,21 +425,28 @@ class Validator {
       if (stage.cp_kind == "all_to_all") CheckHeadsPerRank(stage, tp, path);
     }
     if (stage.sp) {
-      CheckMultiple(std::int64_t{stage.cp} * tp, stage.cp > 1 ? "cp * tp" : "tp", path + ".sp",
+      CheckMultiple(std::int64_t{stage.cp} * tp,
+                    stage.cp > 1 ? "cp * tp" : "tp",
+                    path + ".sp",
                     "set sp to false");
     }
   }
 
-  void CheckMultiple(std::int64_t multiple, const char* what, const std::string& path,
+  void CheckMultiple(std::int64_t multiple,
+                     const char* what,
+                     const std::string& path,
                      const char* other_way) const {
     if (plan_.seq_len % multiple == 0) return;
     const std::int64_t below = plan_.seq_len / multiple * multiple;
     Fail(path,
-         fmt::format("expected model.seq_len to be a multiple of {} = {}, got {}", what, multiple,
+         fmt::format("expected model.seq_len to be a multiple of {} = {}, got {}",
+                     what,
+                     multiple,
                      plan_.seq_len),
          fmt::format("{}{} of padded sequences, or {}",
                      below > 0 ? fmt::format("use a seq_len of {}, ", below) : "use a seq_len of ",
-                     below + multiple, other_way));
+                     below + multiple,
+                     other_way));
   }
 
   void CheckHeadsPerRank(const Stage& stage, int tp, const std::string& path) const {
@@ -422,7 +455,9 @@ class Validator {
       Fail(path + ".cp",
            fmt::format("expected tp * cp to divide the {} attention heads with cp_kind "
                        "all_to_all, got {} * {}",
-                       layer.attention.heads, tp, stage.cp),
+                       layer.attention.heads,
+                       tp,
+                       stage.cp),
            "cp_kind ring has no such limit");
     });
   }
@@ -444,7 +479,8 @@ class Validator {
     if (ranks % stage.ep != 0) {
       Fail(path + ".ep",
            fmt::format("expected a divisor of dp * cp = {}, whose ranks share the experts, got {}",
-                       ranks, stage.ep));
+                       ranks,
+                       stage.ep));
     }
   }
 
@@ -470,17 +506,21 @@ class Validator {
       if (range.first_layer < next) {
         Fail(range_path + ".first_layer",
              fmt::format("expected a layer of the stage after earlier ranges ({} or later), got {}",
-                         next, range.first_layer));
+                         next,
+                         range.first_layer));
       }
       if (range.last_layer < range.first_layer || range.last_layer > stage.last_layer) {
         Fail(range_path + ".last_layer",
-             fmt::format("expected {} to {}, the stage's last layer, got {}", range.first_layer,
-                         stage.last_layer, range.last_layer));
+             fmt::format("expected {} to {}, the stage's last layer, got {}",
+                         range.first_layer,
+                         stage.last_layer,
+                         range.last_layer));
       }
       if (!stage.chunks.empty() && !IsInOneChunk(range, stage)) {
-        Fail(range_path,
-             fmt::format("expected layers of one chunk, got {} to {}", range.first_layer,
-                         range.last_layer));
+        Fail(
+            range_path,
+            fmt::format(
+                "expected layers of one chunk, got {} to {}", range.first_layer, range.last_layer));
       }
       if (range.mode == RecomputeMode::kFull && !range.modules.empty()) {
         Fail(range_path + ".modules",

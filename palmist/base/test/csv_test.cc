@@ -39,7 +39,9 @@ TEST(CsvTest, ReadsQuotedCells) {
 }
 
 TEST(CsvTest, AcceptsByteOrderMarkCarriageReturnsAndEmptyLines) {
-  const CsvTable table = Parse("\xEF\xBB\xBF" "a,b\r\n\r\n1,2\r\n\n3,4");
+  const CsvTable table = Parse(
+      "\xEF\xBB\xBF"
+      "a,b\r\n\r\n1,2\r\n\n3,4");
   ASSERT_EQ(table.size(), 2u);
   EXPECT_EQ(table.columns().front(), "a");
   EXPECT_EQ(table[0].Text("b"), "2");
@@ -53,8 +55,7 @@ TEST(CsvTest, KeepsCarriageReturnsInsideALine) {
 TEST(CsvTest, ATableMayHaveNoRows) { EXPECT_EQ(Parse("a,b\n").size(), 0u); }
 
 TEST(CsvTest, ErrorsNameTheLine) {
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n3\n4,5\n"),
-            "line 3: expected 2 cells as in the first line, got 1");
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n3\n4,5\n"), "line 3: expected 2 cells as in the first line, got 1");
   EXPECT_EQ(ErrorOf("a,b\n1,2\n3"),
             "line 3: expected 2 cells as in the first line, got 1 (the file may be cut off)");
   EXPECT_EQ(ErrorOf("a,b\n1,2,3\n"), "line 2: expected at most 2 cells, got more");
@@ -75,8 +76,7 @@ TEST(CsvTest, LimitsAreCheckedBeforeTheCellsAreKept) {
   EXPECT_EQ(ErrorOf("a,b,c\n", {.max_columns = 2}), "line 1: expected at most 2 cells, got more");
   EXPECT_EQ(ErrorOf("a,b\n1,2\n3,4\n", {.max_cells = 3}),
             "line 3: expected at most 3 cells in all, got more");
-  EXPECT_EQ(ErrorOf("a,b\n1,2\n", {.max_bytes = 4}),
-            "expected at most 4 B of CSV, got 8 B");
+  EXPECT_EQ(ErrorOf("a,b\n1,2\n", {.max_bytes = 4}), "expected at most 4 B of CSV, got 8 B");
 }
 
 }  // namespace

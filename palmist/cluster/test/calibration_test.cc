@@ -24,9 +24,9 @@ Calibration Sample() {
   DeviceCalibration& device = calibration.devices.at("L4");
   device.measured = true;
   device.interference.measured = true;
-  device.operators = {{"linear", {{"m", 4096}, {"n", 4096}, {"k", 2048}}, "bf16", "fused", 1e-3, 2e-3,
-                       0.02, 10},
-                      {"empty", {}, "fp32", "", 0.0, 0.0, 0.0, 0}};
+  device.operators = {
+      {"linear", {{"m", 4096}, {"n", 4096}, {"k", 2048}}, "bf16", "fused", 1e-3, 2e-3, 0.02, 10},
+      {"empty", {}, "fp32", "", 0.0, 0.0, 0.0, 0}};
   return calibration;
 }
 
@@ -86,13 +86,13 @@ TEST(CalibrationTest, CommunicatorsOfLargeGpusCostWhatUsersReport) {
 }
 
 TEST(CalibrationTest, InterferenceDefaultsComeFromTheTable) {
-  const DeviceCalibration& l4 = DefaultsOf("l4-1x8").devices.at("L4");
+  const DeviceCalibration l4 = DefaultsOf("l4-1x8").devices.at("L4");
   const unsigned both = Bit(Resource::kCompute) | Bit(Resource::kDeviceToDevice);
   EXPECT_DOUBLE_EQ(l4.interference.Factor(both, Resource::kCompute), 1.36);
   EXPECT_DOUBLE_EQ(l4.interference.Factor(both, Resource::kHostToDevice), 1.0);
   EXPECT_DOUBLE_EQ(l4.interference.Factor(Bit(Resource::kCompute), Resource::kCompute), 1.0);
   EXPECT_GT(l4.interference.n, 1000);
-  const DeviceCalibration& a100 = DefaultsOf("a100-1x8").devices.at("A100-SXM4-80GB");
+  const DeviceCalibration a100 = DefaultsOf("a100-1x8").devices.at("A100-SXM4-80GB");
   EXPECT_DOUBLE_EQ(a100.interference.Factor(both, Resource::kCompute), 1.85);
   EXPECT_DOUBLE_EQ(a100.interference_inter_node.Factor(both, Resource::kCompute), 1.08);
   EXPECT_EQ(PresetTable("interference").size(), 33U);  // three classes of eleven sets
@@ -176,25 +176,41 @@ TEST(CalibrationTest, BadValuesNameTheirPath) {
       {"/devices/L4/compute/gemm/max_fraction", 1.5, "devices.L4.compute.gemm.max_fraction", "1.5"},
       {"/devices/L4/compute/gemm/max_fraction", 0, "devices.L4.compute.gemm.max_fraction", "got 0"},
       {"/devices/L4/compute/gemm/half_gflop", -1, "devices.L4.compute.gemm.half_gflop", "got -1"},
-      {"/devices/L4/compute/gemm_by_dtype/bf17", json::object(),
-       "devices.L4.compute.gemm_by_dtype.bf17", "bf16"},
-      {"/devices/L4/compute/attention_fraction", nullptr, "devices.L4.compute.attention_fraction",
+      {"/devices/L4/compute/gemm_by_dtype/bf17",
+       json::object(),
+       "devices.L4.compute.gemm_by_dtype.bf17",
+       "bf16"},
+      {"/devices/L4/compute/attention_fraction",
+       nullptr,
+       "devices.L4.compute.attention_fraction",
        "got nothing"},
       {"/devices/L4/links/intra_node_fraction", 2, "devices.L4.links.intra_node_fraction", "got 2"},
       {"/devices/L4/links/speed", 2, "devices.L4.links.speed", ""},
-      {"/devices/L4/interference/factors/C+G2G", nullptr, "devices.L4.interference.factors.C+G2G",
+      {"/devices/L4/interference/factors/C+G2G",
+       nullptr,
+       "devices.L4.interference.factors.C+G2G",
        "got nothing"},
-      {"/devices/L4/interference/factors/C+G2G/C", 0.9, "devices.L4.interference.factors.C+G2G.C",
+      {"/devices/L4/interference/factors/C+G2G/C",
+       0.9,
+       "devices.L4.interference.factors.C+G2G.C",
        "0.9"},
-      {"/devices/L4/interference/factors/C+G2G/C2G", 1.1,
-       "devices.L4.interference.factors.C+G2G.C2G", "C"},
-      {"/devices/L4/interference/factors/G2G+C", json::object(),
-       "devices.L4.interference.factors.G2G+C", ""},
+      {"/devices/L4/interference/factors/C+G2G/C2G",
+       1.1,
+       "devices.L4.interference.factors.C+G2G.C2G",
+       "C"},
+      {"/devices/L4/interference/factors/G2G+C",
+       json::object(),
+       "devices.L4.interference.factors.G2G+C",
+       ""},
       {"/devices/L4/memory/context_mib", -1, "devices.L4.memory.context_mib", "got -1"},
-      {"/devices/L4/memory/reserved_over_allocated", 0.5,
-       "devices.L4.memory.reserved_over_allocated", "0.5"},
-      {"/devices/L4/memory/communicators/1/max_ranks", 8,
-       "devices.L4.memory.communicators[1].max_ranks", "from 9"},
+      {"/devices/L4/memory/reserved_over_allocated",
+       0.5,
+       "devices.L4.memory.reserved_over_allocated",
+       "0.5"},
+      {"/devices/L4/memory/communicators/1/max_ranks",
+       8,
+       "devices.L4.memory.communicators[1].max_ranks",
+       "from 9"},
       {"/devices/L4/collectives/0/nodes", 0, "devices.L4.collectives[0].nodes", "got 0"},
       {"/devices/L4/operators/0/shape/m", "x", "devices.L4.operators[0].shape.m", "a number"},
       {"/devices/L4/operators/0/forward_s", -1, "devices.L4.operators[0].forward_s", "got -1"},

@@ -75,7 +75,7 @@ TEST(ClusterFileTest, NumbersDevicesGroupByGroup) {
 }
 
 TEST(ClusterFileTest, ShareOfTheNetworkFallsWithTheNumberOfTalkers) {
-  const NodeGroup& cloud = TwoGroups().groups[1];
+  const NodeGroup cloud = TwoGroups().groups[1];
   EXPECT_DOUBLE_EQ(cloud.InterNodeBytesPerS(1), 12.5e9);
   EXPECT_DOUBLE_EQ(cloud.InterNodeBytesPerS(4), 12.5e9);
   EXPECT_DOUBLE_EQ(TwoGroups().groups[0].InterNodeBytesPerS(8), 1.25e9 / 8);
@@ -91,10 +91,12 @@ TEST(ClusterFileTest, RoundTrips) {
     ASSERT_TRUE(from_json.ok()) << cluster.name << ": " << from_json.error().what();
     EXPECT_EQ(*from_yaml, *from_json) << cluster.name;
     EXPECT_EQ(ToYaml(*from_yaml), ToYaml(cluster)) << cluster.name;
-    EXPECT_NEAR(from_yaml->groups[0].device.memory_bytes, cluster.groups[0].device.memory_bytes, 1.0);
+    const Device& device = cluster.groups[0].device;
+    EXPECT_NEAR(from_yaml->groups[0].device.memory_bytes, device.memory_bytes, 1.0);
+    if (!device.is_cpu) {
+      EXPECT_EQ(*from_yaml, cluster) << cluster.name;
+    }
   }
-  const auto again = ParseCluster(ToYaml(TwoGroups()));
-  EXPECT_EQ(*again, TwoGroups());
 }
 
 TEST(ClusterFileTest, AcceptsJsonText) {
@@ -168,7 +170,10 @@ TEST(ClusterFileTest, BadValuesNameTheirPath) {
       {"/groups/1/device/memory_gib", "80GiB", "groups[1].device.memory_gib", "80GiB"},
       {"/groups/1/device/memory_gib", 1e300, "groups[1].device.memory_gib", "expected a number"},
       {"/groups/1/device/memory_gb", 80, "groups[1].device.memory_gb", "memory_gib"},
-      {"/groups/1/device/reserved_gib", 80, "groups[1].device.reserved_gib", "less than memory_gib"},
+      {"/groups/1/device/reserved_gib",
+       80,
+       "groups[1].device.reserved_gib",
+       "less than memory_gib"},
       {"/groups/1/device/reserved_gib", -1, "groups[1].device.reserved_gib", "got -1"},
       {"/groups/1/device/fp32_tflops", nullptr, "groups[1].device.fp32_tflops", "add this key"},
       {"/groups/1/device/bf16_tflops", 0, "groups[1].device.bf16_tflops", "got 0"},
@@ -177,16 +182,22 @@ TEST(ClusterFileTest, BadValuesNameTheirPath) {
       {"/groups/1/intra_node", nullptr, "groups[1].intra_node", "got nothing"},
       {"/groups/1/intra_node/latency_us", -1, "groups[1].intra_node.latency_us", "got -1"},
       {"/groups/1/intra_node/latency_ms", 1, "groups[1].intra_node.latency_ms", "latency_us"},
-      {"/groups/1/inter_node/node_bandwidth_gb_per_s", 1,
-       "groups[1].inter_node.node_bandwidth_gb_per_s", "at least bandwidth_gb_per_s"},
+      {"/groups/1/inter_node/node_bandwidth_gb_per_s",
+       1,
+       "groups[1].inter_node.node_bandwidth_gb_per_s",
+       "at least bandwidth_gb_per_s"},
       {"/groups/1/host_to_device", nullptr, "groups[1].host_to_device", "got nothing"},
       {"/groups/1/host_memory_gib", nullptr, "groups[1].host_memory_gib", "got nothing"},
       {"/groups/1/price_usd_per_device_hour", -1, "groups[1].price_usd_per_device_hour", "got -1"},
       {"/groups/0/collectives/0/kind", "allreduce", "groups[0].collectives[0].kind", "all_reduce"},
-      {"/groups/0/collectives/0/ranks_in_node", 1, "groups[0].collectives[0].ranks_in_node",
+      {"/groups/0/collectives/0/ranks_in_node",
+       1,
+       "groups[0].collectives[0].ranks_in_node",
        "2 to 1048576 ranks"},
-      {"/groups/0/collectives/0/bandwidth_gb_per_s", 0,
-       "groups[0].collectives[0].bandwidth_gb_per_s", "got 0"},
+      {"/groups/0/collectives/0/bandwidth_gb_per_s",
+       0,
+       "groups[0].collectives[0].bandwidth_gb_per_s",
+       "got 0"},
       {"/zone_links/0/from", "mars", "zone_links[0].from", "the zone of a group"},
       {"/zone_links/1/to", "cloud", "zone_links[1].node_bandwidth_gb_per_s", "got"},
       {"/slow_devices/0/device", 20, "slow_devices[0].device", "from 0 to 19"},
@@ -252,6 +263,15 @@ TEST(ClusterFileTest, NotAMappingIsRefused) {
     ASSERT_FALSE(cluster.ok()) << text;
     EXPECT_THAT(cluster.error().what(), HasSubstr("expected an object")) << text;
   }
+}
+
+TEST(ClusterFileTest, TheExampleOfTheGuideIsValid) {
+  const std::string guide = *ReadFile(PALMIST_SOURCE_DIR "/docs/guide/cluster-files.md");
+  const std::string fence = "```yaml\n";
+  const std::size_t begin = guide.find(fence) + fence.size();
+  const auto cluster = ParseCluster(guide.substr(begin, guide.find("```", begin) - begin));
+  ASSERT_TRUE(cluster.ok()) << cluster.error().what();
+  EXPECT_EQ(cluster->num_devices(), 20);
 }
 
 TEST(ClusterFileTest, FilesAreFoundByName) {

@@ -72,7 +72,8 @@ TEST(CollectiveCostTest, InsideANodeTheLinkBounds) {
   EXPECT_NEAR(Cost(kAllGather, 8, 1).alpha_s, 5e-6 + 7 * 1e-6, 1e-12);
   EXPECT_NEAR(Cost(kSendRecv, 2, 1).alpha_s, 5e-6 + 1e-6, 1e-12);
   EXPECT_NEAR(CollectiveSeconds(Cost(kAllReduce, 8, 1), kAllReduce, 8, 1e9),
-              19e-6 + 1.75 * 1e9 / 100e9, 1e-9);
+              19e-6 + 1.75 * 1e9 / 100e9,
+              1e-9);
 }
 
 TEST(CollectiveCostTest, AcrossNodesTheShareOfTheCardsBounds) {
@@ -201,7 +202,8 @@ TEST(CollectiveCostTest, ZonesBoundWhatCrossesThem) {
   EXPECT_DOUBLE_EQ(far.bytes_per_s, 1e9 / 8);
   EXPECT_NEAR(far.alpha_s, near.alpha_s + 2 * 2e-3, 1e-12);
   EXPECT_NEAR(GroupCost(cluster, calibration, kAllGather, across).alpha_s,
-              GroupCost(cluster, calibration, kAllGather, inside).alpha_s + 2e-3, 1e-12);
+              GroupCost(cluster, calibration, kAllGather, inside).alpha_s + 2e-3,
+              1e-12);
 }
 
 TEST(CollectiveCostTest, PublishedMeasurementsAreMet) {
@@ -212,7 +214,8 @@ TEST(CollectiveCostTest, PublishedMeasurementsAreMet) {
     int ranks;
     double seconds;
   };
-  for (const Row& row : {Row{"l4-1x8", 8, 1.497913}, {"a100-40gb-1x8", 8, 0.032484},
+  for (const Row& row : {Row{"l4-1x8", 8, 1.497913},
+                         {"a100-40gb-1x8", 8, 0.032484},
                          {"v100-32gb-1x8", 2, 0.214006}}) {
     const Cluster cluster = *PresetCluster(row.preset);
     const Calibration calibration = DefaultCalibration(cluster);

@@ -128,16 +128,26 @@ TEST(PresetsTest, NamesWithoutRegardToCaseAndAliases) {
   EXPECT_EQ(Preset("L4-1X8"), Preset("l4-1x8"));
   EXPECT_EQ(Preset("A100-SXM4-80GB-4x8"), Preset("a100-sxm4-80gb-4x8"));
   const std::pair<const char*, const char*> aliases[] = {
-      {"a100", "A100-SXM4-80GB"},      {"a100-80gb", "A100-SXM4-80GB"},
-      {"a100-40gb", "A100-SXM4-40GB"}, {"h100", "H100-SXM5-80GB"},
-      {"h100-80gb", "H100-SXM5-80GB"}, {"h200", "H200-SXM-141GB"},
-      {"b200", "B200-SXM"},            {"v100", "V100-SXM2-16GB"},
-      {"v100-32gb", "V100-SXM2-32GB"}, {"v100-16gb", "V100-SXM2-16GB"},
-      {"4090", "RTX-4090"},            {"rtx-4090", "RTX-4090"},
-      {"3090", "RTX-3090"},            {"2080-ti", "RTX-2080-Ti"},
-      {"a10g", "A10G"},                {"a10g-24gb", "A10G"},
-      {"l4-24gb", "L4"},               {"a6000", "RTX-A6000"},
-      {"h100-pcie", "H100-PCIe-80GB"}, {"t4", "T4"},
+      {"a100", "A100-SXM4-80GB"},
+      {"a100-80gb", "A100-SXM4-80GB"},
+      {"a100-40gb", "A100-SXM4-40GB"},
+      {"h100", "H100-SXM5-80GB"},
+      {"h100-80gb", "H100-SXM5-80GB"},
+      {"h200", "H200-SXM-141GB"},
+      {"b200", "B200-SXM"},
+      {"v100", "V100-SXM2-16GB"},
+      {"v100-32gb", "V100-SXM2-32GB"},
+      {"v100-16gb", "V100-SXM2-16GB"},
+      {"4090", "RTX-4090"},
+      {"rtx-4090", "RTX-4090"},
+      {"3090", "RTX-3090"},
+      {"2080-ti", "RTX-2080-Ti"},
+      {"a10g", "A10G"},
+      {"a10g-24gb", "A10G"},
+      {"l4-24gb", "L4"},
+      {"a6000", "RTX-A6000"},
+      {"h100-pcie", "H100-PCIe-80GB"},
+      {"t4", "T4"},
   };
   for (const auto& [alias, name] : aliases) {
     EXPECT_EQ(Group(Preset(std::string(alias) + "-2x4")).device.name, name) << alias;
@@ -244,7 +254,8 @@ TEST(PresetsTest, CpuPresetIsThisMachine) {
 }
 
 TEST(PresetsTest, ReadsMeminfo) {
-  EXPECT_DOUBLE_EQ(MemTotalBytes("MemTotal:       24683656 kB\nMemFree: 1 kB\n"), 24683656.0 * 1024);
+  EXPECT_DOUBLE_EQ(MemTotalBytes("MemTotal:       24683656 kB\nMemFree: 1 kB\n"),
+                   24683656.0 * 1024);
   EXPECT_DOUBLE_EQ(MemTotalBytes("MemFree: 1 kB\n"), 0.0);
   EXPECT_DOUBLE_EQ(MemTotalBytes("MemTotal:"), 0.0);
   EXPECT_DOUBLE_EQ(MemTotalBytes("MemTotal: x"), 0.0);

@@ -44,11 +44,15 @@ class Schema {
     return {};
   }
 
-  std::string CheckKeyword(const json& value, const json& schema, const std::string& keyword,
-                           const json& expected, const std::string& path) const {
+  std::string CheckKeyword(const json& value,
+                           const json& schema,
+                           const std::string& keyword,
+                           const json& expected,
+                           const std::string& path) const {
     const std::string wrong = path + ": " + keyword + " " + expected.dump();
     if (keyword == "$ref") {
-      return Check(value, root_.at(json::json_pointer(expected.get<std::string>().substr(1))), path);
+      return Check(
+          value, root_.at(json::json_pointer(expected.get<std::string>().substr(1))), path);
     }
     if (keyword == "type") return HasType(value, expected) ? "" : wrong;
     if (keyword == "const") return value == expected ? "" : wrong;
@@ -91,7 +95,9 @@ class Schema {
     return {};
   }
 
-  std::string CheckMembers(const json& value, const json& schema, const std::string& keyword,
+  std::string CheckMembers(const json& value,
+                           const json& schema,
+                           const std::string& keyword,
                            const std::string& path) const {
     const json none = json::object();
     const json& properties = schema.contains("properties") ? schema["properties"] : none;
@@ -110,7 +116,9 @@ class Schema {
 };
 
 /// Every path in `value` that leads to a number or to a member of an object.
-void Collect(const json& value, const json::json_pointer& at, std::vector<json::json_pointer>& out) {
+void Collect(const json& value,
+             const json::json_pointer& at,
+             std::vector<json::json_pointer>& out) {
   if (value.is_object()) {
     for (const auto& [key, member] : value.items()) {
       out.push_back(at / key);

@@ -26,8 +26,20 @@ TEST(YamlTest, ReadsScalarsByTheirForm) {
 }
 
 TEST(YamlTest, ThingsThatAreNotNumbersStayText) {
-  for (const char* text : {".inf", "-.inf", ".nan", "nan", "inf", "0x10", "1_000", "1e999", "1.2.3",
-                           "--1", "+", "e", "infinity", "12h"}) {
+  for (const char* text : {".inf",
+                           "-.inf",
+                           ".nan",
+                           "nan",
+                           "inf",
+                           "0x10",
+                           "1_000",
+                           "1e999",
+                           "1.2.3",
+                           "--1",
+                           "+",
+                           "e",
+                           "infinity",
+                           "12h"}) {
     const auto value = ParseYaml("a: " + std::string(text));
     ASSERT_TRUE(value.ok()) << text << value.error().what();
     EXPECT_EQ((*value)["a"], json(text));
@@ -91,8 +103,9 @@ TEST(YamlTest, CountsValues) {
 
 TEST(YamlTest, LongHostileTextsEndSoon) {
   constexpr int kMany = 50'000;
-  for (const char* unit : {"? ", ": ", "[]", "{}", "\"", "'", "a:\n ", "!", "&", "*", "|\n", "%",
-                           "---\n", "[{", "- - ", "#", "\\", ",", "a: |\n", "{? ", "[? "}) {
+  for (const char* unit :
+       {"? ", ": ",    "[]", "{}",   "\"", "'",  "a:\n ", "!",      "&",   "*",  "|\n",
+        "%",  "---\n", "[{", "- - ", "#",  "\\", ",",     "a: |\n", "{? ", "[? "}) {
     const auto value = ParseYaml(Repeat(unit, kMany).substr(0, 1 << 20));
     EXPECT_TRUE(value.ok() || value.error().kind() == ErrorKind::kInput) << unit;
   }

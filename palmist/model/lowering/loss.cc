@@ -15,7 +15,7 @@ void LowerLoss(Lowering& lowering, const Op& op) {
   step.forward_bytes = 3 * act * n;
   step.backward_bytes = 2 * act * n;
   if (variant == Variant::kLean) {
-    const Expr tokens = symbols.b * symbols.s / symbols.cp;
+    const Expr tokens = op.rows;
     const Expr chunk = Min(Expr(lowering.options().loss_chunk_tokens), tokens);
     // fp32 logits of the chunk, and their gradient in the training dtype.
     step.forward_scratch = step.backward_scratch = chunk * (n / tokens) * (4 + act);
@@ -43,7 +43,7 @@ void LowerLoss(Lowering& lowering, const Op& op) {
     step.gradient_over = kept;
   }
   // A vocabulary-parallel loss exchanges three numbers a token: maximum, sum and target logit.
-  const Expr exchanged = 12 * symbols.b * symbols.s / symbols.cp;
+  const Expr exchanged = 12 * op.rows;
   step.forward_collectives.push_back({CollectiveKind::kAllReduce, CollectiveGroup::kTensor,
                                       Select(symbols.tp - 1, exchanged, 0)});
   lowering.Add(std::move(step));

@@ -38,7 +38,7 @@ class Lowering {
   void Add(Step step);
   void ShareStorage();
 
-  /// True where the next op that reads `tensor` is the loss.
+  /// Returns whether `tensor` is the loss's input, directly or through a soft cap.
   bool FeedsLoss(TensorId tensor) const;
 
  private:

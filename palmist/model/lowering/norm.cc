@@ -13,10 +13,16 @@ void LowerNorm(Lowering& lowering, const Op& op) {
   const Variant variant = lowering.variants().norm;
   const bool rms = op.norm.kind == NormKind::kRmsNorm;
   const TensorId x = op.inputs[0], y = op.outputs[0];
-  const Expr n = lowering.elements(x);
+  // A norm of queries and keys leaves the values in the same tensor alone.
+  const bool partial = op.normalised != Expr(0);
+  const Expr n = partial ? op.normalised : lowering.elements(x);
   const Expr act = lowering.act();
   Step step = lowering.Begin(op);
-  const int x_buffer = step.inputs[0];
+  int x_buffer = step.inputs[0];
+  if (partial) {
+    x_buffer = lowering.NewBuffer(op.name + ".input", act * n, false);
+    step.outputs.push_back(x_buffer);
+  }
   // fp32 statistics of a row: mean and reciprocal deviation; RMSNorm and Tempo keep the latter only.
   const double statistics = rms || variant == Variant::kTempo ? 4 : 8;
   const int stats = lowering.NewBuffer(op.name + ".statistics", statistics * op.rows, false);
@@ -47,7 +53,7 @@ void LowerNorm(Lowering& lowering, const Op& op) {
     step.forward_bytes = 2 * act * n;
     step.backward_bytes = 3 * act * n;
     step.backward_kernels = 2;
-    if (variant == Variant::kLean) lowering.Recomputable(y, {x_buffer, stats});
+    if (variant == Variant::kLean && !partial) lowering.Recomputable(y, {x_buffer, stats});
   }
   lowering.Add(std::move(step));
 }

@@ -17,6 +17,12 @@ void LowerActivation(Lowering& lowering, const Op& op) {
   const Expr n = lowering.elements(op.inputs[0]);
   const Expr act = lowering.act();
   Step step = lowering.Begin(op);
+  if (lowering.variants().loss == Variant::kLean && lowering.FeedsLoss(op.outputs[0])) {
+    // A soft cap of the logits: part of the loss's chunks, which pay for its traffic.
+    lowering.at(step.outputs[0]).bytes = 0;
+    lowering.Add(std::move(step));
+    return;
+  }
   const int x = step.inputs[0], y = step.outputs[0];
   step.forward_bytes = 2 * act * n;
   step.backward_bytes = 3 * act * n;

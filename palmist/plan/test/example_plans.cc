@@ -89,10 +89,12 @@ void DrawRecompute(Draw& draw, const LayerRange& range, Stage& stage) {
 
 void DrawRest(Draw& draw, Stage& stage) {
   using model::Variant;
-  const std::vector<Variant> variants = {Variant::kEager, Variant::kSdpa, Variant::kFused,
-                                         Variant::kTempo, Variant::kLean};
-  stage.ops = {.attention = draw.Pick(variants), .norm = draw.Pick(variants),
-               .activation = draw.Pick(variants), .dropout = draw.Pick(variants),
+  const std::vector<Variant> variants = {
+      Variant::kEager, Variant::kSdpa, Variant::kFused, Variant::kTempo, Variant::kLean};
+  stage.ops = {.attention = draw.Pick(variants),
+               .norm = draw.Pick(variants),
+               .activation = draw.Pick(variants),
+               .dropout = draw.Pick(variants),
                .loss = draw.Pick(variants)};
   const std::vector<double> ratios = {0, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1};
   stage.offload = {draw.Pick(ratios), draw.Pick(ratios), draw.Uniform(), draw.Pick(ratios)};
@@ -124,10 +126,17 @@ void DrawSummaries(Draw& draw, Plan& plan) {
     for (const auto& cause : kExposedCauses) prediction.exposed_s.*cause.seconds = draw.Uniform();
     plan.predicted = prediction;
   }
-  if (draw.Chance(0.3)) plan.closest.push_back({0, draw.Uniform() * 1e9, "offload \"half\" → host"});
+  if (draw.Chance(0.3))
+    plan.closest.push_back({0, draw.Uniform() * 1e9, "offload \"half\" → host"});
   if (draw.Chance(0.6)) {
-    plan.search = SearchSummary{"time_limit", draw.Uniform(), draw.Uniform(), "mist", 123456789012,
-                                12345, 123, draw.Uniform()};
+    plan.search = SearchSummary{"time_limit",
+                                draw.Uniform(),
+                                draw.Uniform(),
+                                "mist",
+                                123456789012,
+                                12345,
+                                123,
+                                draw.Uniform()};
   }
   if (draw.Chance(0.7)) plan.provenance = {{"palmist", "0.1.0"}, {"host", "<b>x</b>"}};
   if (draw.Chance(0.4)) {
@@ -147,7 +156,10 @@ std::string LlamaConfig(std::int64_t heads, std::int64_t kv_heads, std::int64_t 
   return fmt::format(R"({{"head_dim":64,"hidden_size":{},"intermediate_size":5376,)"
                      R"("model_type":"llama","num_attention_heads":{},"num_hidden_layers":8,)"
                      R"("num_key_value_heads":{},"vocab_size":{}}})",
-                     64 * heads, heads, kv_heads, vocab);
+                     64 * heads,
+                     heads,
+                     kv_heads,
+                     vocab);
 }
 
 std::string MixtralConfig() {
@@ -213,7 +225,7 @@ Plan EvenPlan(const ModelParts& model, int stages, int dp, int tp) {
 Plan RandomPlan(std::uint64_t seed) {
   Draw draw(seed);
   const bool has_experts = draw.Chance(0.3);
-  const ModelParts model = Parts(has_experts          ? MixtralConfig()
+  const ModelParts model = Parts(has_experts        ? MixtralConfig()
                                  : draw.Chance(0.5) ? Gpt2Config()
                                                     : LlamaConfig(16, 2));
   const bool interleaved = draw.Chance(0.3);
@@ -234,8 +246,7 @@ Plan RandomPlan(std::uint64_t seed) {
     if (interleaved) {
       const int half = model.num_layers() / 2;
       for (const int offset : {0, half}) {
-        stage.chunks.push_back(
-            {offset + half * i / stages, offset + half * (i + 1) / stages - 1});
+        stage.chunks.push_back({offset + half * i / stages, offset + half * (i + 1) / stages - 1});
       }
       stage.first_layer = stage.chunks.front().first_layer;
       stage.last_layer = stage.chunks.back().last_layer;

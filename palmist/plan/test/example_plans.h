@@ -11,10 +11,10 @@
 namespace palmist::plan::test {
 
 /// Configurations of small models, as compact JSON with sorted keys.
-std::string Gpt2Config();      ///< 12 layers, 12 heads, vocabulary 50257, 1024 positions, tied
+std::string Gpt2Config();  ///< 12 layers, 12 heads, vocabulary 50257, 1024 positions, tied
 std::string LlamaConfig(std::int64_t heads, std::int64_t kv_heads, std::int64_t vocab = 32000);
-std::string MixtralConfig();   ///< 8 layers, 8 experts, 32 heads, 8 KV heads
-std::string ConvConfig();      ///< the zoo's resnet-18
+std::string MixtralConfig();  ///< 8 layers, 8 experts, 32 heads, 8 KV heads
+std::string ConvConfig();     ///< the zoo's resnet-18
 
 /// A model as Validate wants it.
 struct ModelParts {

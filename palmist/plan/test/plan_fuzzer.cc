@@ -7,8 +7,7 @@
 #include "palmist/plan/plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const auto plan =
-      palmist::plan::FromJson({reinterpret_cast<const char*>(data), size});
+  const auto plan = palmist::plan::FromJson({reinterpret_cast<const char*>(data), size});
   if (!plan.ok()) return 0;
   const std::string written = palmist::plan::ToJson(*plan).dump();
   const auto again = palmist::plan::FromJson(written);

@@ -51,13 +51,15 @@ TEST(PlanJson, KeysAreInTheDocumentedOrder) {
     for (const auto& [key, value] : object.items()) joined += key + " ";
     return joined;
   };
-  EXPECT_EQ(keys(document), "palmist_plan model cluster training stages predicted search provenance ");
+  EXPECT_EQ(keys(document),
+            "palmist_plan model cluster training stages predicted search provenance ");
   EXPECT_EQ(keys(document["model"]), "name config seq_len params ");
   EXPECT_EQ(keys(document["training"]),
             "global_batch micro_batches schedule dtype grad_dtype grad_clip trainable optimizer ");
-  EXPECT_EQ(keys(document["stages"][0]),
-            "devices first_layer last_layer embedding head micro_batch dp tp sp cp cp_kind ep chunks "
-            "replicas zero zero_shard recompute ops offload predicted ");
+  EXPECT_EQ(
+      keys(document["stages"][0]),
+      "devices first_layer last_layer embedding head micro_batch dp tp sp cp cp_kind ep chunks "
+      "replicas zero zero_shard recompute ops offload predicted ");
   EXPECT_EQ(keys(document["stages"][0]["predicted"]["memory_bytes"]),
             "weights grads optimizer activations transient buffers logits communicators context "
             "allocated_peak reserved_peak limit ");
@@ -145,42 +147,64 @@ struct BadValue {
 
 TEST(PlanJson, BadValuesNameTheirPath) {
   const BadValue cases[] = {
-      {"zero", [](ordered_json& d) { d["stages"][1]["micro_batch"] = 0; },
+      {"zero",
+       [](ordered_json& d) { d["stages"][1]["micro_batch"] = 0; },
        "stages[1].micro_batch: expected a positive integer, got 0"},
-      {"fraction", [](ordered_json& d) { d["stages"][1]["dp"] = 1.5; },
+      {"fraction",
+       [](ordered_json& d) { d["stages"][1]["dp"] = 1.5; },
        "stages[1].dp: expected an integer, got 1.5"},
-      {"huge", [](ordered_json& d) { d["stages"][0]["tp"] = 1 << 21; },
+      {"huge",
+       [](ordered_json& d) { d["stages"][0]["tp"] = 1 << 21; },
        "stages[0].tp: expected at most 1048576, got 2097152"},
-      {"missing", [](ordered_json& d) { d["stages"][0].erase("micro_batch"); },
+      {"missing",
+       [](ordered_json& d) { d["stages"][0].erase("micro_batch"); },
        "stages[0].micro_batch: expected an integer, got nothing"},
-      {"no_stages", [](ordered_json& d) { d["stages"] = ordered_json::array(); },
+      {"no_stages",
+       [](ordered_json& d) { d["stages"] = ordered_json::array(); },
        "stages: expected 1 to 10000 stages, got 0"},
-      {"device", [](ordered_json& d) { d["stages"][0]["devices"][1] = "a"; },
+      {"device",
+       [](ordered_json& d) { d["stages"][0]["devices"][1] = "a"; },
        "stages[0].devices[1]: expected an integer from 0 to 1048575, got \"a\""},
       {"mode",
        [](ordered_json& d) {
          d["stages"][0]["recompute"] = {{{"first_layer", 0}, {"last_layer", 1}, {"mode", "some"}}};
        },
        "stages[0].recompute[0].mode: expected full or selective, got \"some\""},
-      {"ops", [](ordered_json& d) { d["stages"][0]["ops"]["norm"] = "fast"; }, "stages[0].ops.norm"},
-      {"offload", [](ordered_json& d) { d["stages"][0]["offload"]["grads"] = 1.25; },
+      {"ops",
+       [](ordered_json& d) { d["stages"][0]["ops"]["norm"] = "fast"; },
+       "stages[0].ops.norm"},
+      {"offload",
+       [](ordered_json& d) { d["stages"][0]["offload"]["grads"] = 1.25; },
        "stages[0].offload.grads: expected a number from 0 to 1, got 1.25"},
-      {"zero_level", [](ordered_json& d) { d["stages"][0]["zero"] = 4; },
+      {"zero_level",
+       [](ordered_json& d) { d["stages"][0]["zero"] = 4; },
        "stages[0].zero: expected an integer from 0 to 3, got 4"},
       {"replica",
-       [](ordered_json& d) { d["stages"][0]["replicas"] = {{{"devices", {0}}, {"tp", 1}}}; },
+       [](ordered_json& d) {
+         d["stages"][0]["replicas"] = {{{"devices", {0}}, {"tp", 1}}};
+       },
        "stages[0].replicas[0].micro_batch: expected an integer, got nothing"},
       {"memory",
        [](ordered_json& d) { d["stages"][0]["predicted"]["memory_bytes"]["weights"] = -1; },
        "stages[0].predicted.memory_bytes.weights"},
-      {"status", [](ordered_json& d) { d["search"] = {{"status", "best"}}; },
+      {"status",
+       [](ordered_json& d) {
+         d["search"] = {{"status", "best"}};
+       },
        "search.status: expected one of optimal, feasible, time_limit, interrupted, got \"best\""},
-      {"fits", [](ordered_json& d) { d["predicted"] = ordered_json::object(); },
+      {"fits",
+       [](ordered_json& d) { d["predicted"] = ordered_json::object(); },
        "predicted.fits: expected true or false, got nothing"},
-      {"provenance", [](ordered_json& d) { d["provenance"] = {{"created", 3}}; },
+      {"provenance",
+       [](ordered_json& d) {
+         d["provenance"] = {{"created", 3}};
+       },
        "provenance.created: expected a string, got 3"},
-      {"config", [](ordered_json& d) { d["model"]["config"]["n_layer"] = -1; }, "model.config.n_layer"},
-      {"cluster", [](ordered_json& d) { d["cluster"]["spec"]["groups"][0]["nodes"] = 0; },
+      {"config",
+       [](ordered_json& d) { d["model"]["config"]["n_layer"] = -1; },
+       "model.config.n_layer"},
+      {"cluster",
+       [](ordered_json& d) { d["cluster"]["spec"]["groups"][0]["nodes"] = 0; },
        "cluster.spec.groups[0].nodes"},
   };
   for (const BadValue& bad : cases) {
@@ -216,7 +240,8 @@ void ExpectSameKeys(const ordered_json& value,
                     const std::string& path) {
   if (schema.contains("$ref")) {
     const std::string reference = schema["$ref"];  // "#/$defs/x"
-    return ExpectSameKeys(value, root.at(ordered_json::json_pointer(reference.substr(1))), root, path);
+    return ExpectSameKeys(
+        value, root.at(ordered_json::json_pointer(reference.substr(1))), root, path);
   }
   if (value.is_array() && !value.empty() && schema.contains("items")) {
     return ExpectSameKeys(value[0], schema["items"], root, path + "[0]");

@@ -13,8 +13,12 @@ namespace {
 using test::EvenPlan;
 using test::Parts;
 
-constexpr Target kAll[] = {Target::kNone,      Target::kPalmist,    Target::kMegatron,
-                           Target::kDeepSpeed, Target::kTorchtitan, Target::kAccelerate};
+constexpr Target kAll[] = {Target::kNone,
+                           Target::kPalmist,
+                           Target::kMegatron,
+                           Target::kDeepSpeed,
+                           Target::kTorchtitan,
+                           Target::kAccelerate};
 
 /// Returns the fields of a plan that a target cannot express.
 std::vector<std::string> Fields(const Plan& plan, Target target) {
@@ -74,21 +78,33 @@ struct Case {
 
 TEST(Targets, EachFeatureIsRefusedWhereItIsMissing) {
   const Case cases[] = {
-      {"dp differs", [](Plan& p) { p.stages[1].dp = 1; },
+      {"dp differs",
+       [](Plan& p) { p.stages[1].dp = 1; },
        {"stages[1].dp", "stages[1].dp", "stages[1].dp", ""}},
-      {"tp differs", [](Plan& p) { p.stages[1].tp = 4; },
+      {"tp differs",
+       [](Plan& p) { p.stages[1].tp = 4; },
        {"stages[1].tp", "stages[1].tp", "stages[1].tp", ""}},
-      {"micro_batch differs", [](Plan& p) { p.stages[1].micro_batch = 2; },
+      {"micro_batch differs",
+       [](Plan& p) { p.stages[1].micro_batch = 2; },
        {"stages[1].micro_batch", "stages[1].micro_batch", "stages[1].micro_batch", ""}},
-      {"replicas", [](Plan& p) { p.stages[1].replicas.resize(2); },
+      {"replicas",
+       [](Plan& p) { p.stages[1].replicas.resize(2); },
        {"stages[1].replicas", "stages[1].replicas", "stages[1].replicas", "stages[1].replicas"}},
-      {"zero differs", [](Plan& p) { p.stages[1].zero = 2; }, {"stages[1].zero", "stages[1].zero", "", ""}},
-      {"zero 1", [](Plan& p) { p.stages[0].zero = p.stages[1].zero = 1; }, {"", "", "stages[0].zero", ""}},
-      {"zb-h1", [](Plan& p) { p.training.schedule = "zb-h1"; },
+      {"zero differs",
+       [](Plan& p) { p.stages[1].zero = 2; },
+       {"stages[1].zero", "stages[1].zero", "", ""}},
+      {"zero 1",
+       [](Plan& p) { p.stages[0].zero = p.stages[1].zero = 1; },
+       {"", "", "stages[0].zero", ""}},
+      {"zb-h1",
+       [](Plan& p) { p.training.schedule = "zb-h1"; },
        {"training.schedule", "training.schedule", "training.schedule", ""}},
-      {"gpipe", [](Plan& p) { p.training.schedule = "gpipe"; },
+      {"gpipe",
+       [](Plan& p) { p.training.schedule = "gpipe"; },
        {"training.schedule", "training.schedule", "", ""}},
-      {"interleaved", [](Plan& p) { p.training.schedule = "interleaved"; }, {"", "training.schedule", "", ""}},
+      {"interleaved",
+       [](Plan& p) { p.training.schedule = "interleaved"; },
+       {"", "training.schedule", "", ""}},
       {"cp", [](Plan& p) { p.stages[0].cp = p.stages[1].cp = 2; }, {"", "stages[0].cp", "", ""}},
       {"cp a2a",
        [](Plan& p) {
@@ -98,14 +114,19 @@ TEST(Targets, EachFeatureIsRefusedWhereItIsMissing) {
          }
        },
        {"", "stages[0].cp", "stages[0].cp_kind", "stages[0].cp_kind"}},
-      {"sp", [](Plan& p) { p.stages[0].sp = p.stages[1].sp = true; }, {"", "stages[0].sp", "", "stages[0].sp"}},
+      {"sp",
+       [](Plan& p) { p.stages[0].sp = p.stages[1].sp = true; },
+       {"", "stages[0].sp", "", "stages[0].sp"}},
       {"ep", [](Plan& p) { p.stages[0].ep = p.stages[1].ep = 2; }, {"", "", "", "stages[0].ep"}},
       {"fp16", [](Plan& p) { p.training.dtype = "fp16"; }, {"", "", "training.dtype", ""}},
       {"weights",
        [](Plan& p) { p.stages[0].offload.weights = 0.5; },
-       {"stages[0].offload.weights", "stages[0].offload.weights", "stages[0].offload",
+       {"stages[0].offload.weights",
+        "stages[0].offload.weights",
+        "stages[0].offload",
         "stages[0].offload.weights"}},
-      {"grads", [](Plan& p) { p.stages[0].offload.grads = 1; },
+      {"grads",
+       [](Plan& p) { p.stages[0].offload.grads = 1; },
        {"stages[0].offload.grads", "", "stages[0].offload", ""}},
       {"optimizer",
        [](Plan& p) {
@@ -116,22 +137,30 @@ TEST(Targets, EachFeatureIsRefusedWhereItIsMissing) {
          }
        },
        {"", "stages[0].offload.optimizer", "stages[0].offload", "stages[0].offload.optimizer"}},
-      {"optimizer without zero", [](Plan& p) { p.stages[0].offload.optimizer = 1; },
+      {"optimizer without zero",
+       [](Plan& p) { p.stages[0].offload.optimizer = 1; },
        {"", "stages[0].offload.optimizer", "stages[0].offload", ""}},
-      {"activations", [](Plan& p) { p.stages[1].offload.activations = 0.5; },
-       {"", "stages[1].offload.activations", "stages[1].offload.activations",
+      {"activations",
+       [](Plan& p) { p.stages[1].offload.activations = 0.5; },
+       {"",
+        "stages[1].offload.activations",
+        "stages[1].offload.activations",
         "stages[1].offload.activations"}},
-      {"lean", [](Plan& p) { p.stages[1].ops.norm = model::Variant::kLean; },
+      {"lean",
+       [](Plan& p) { p.stages[1].ops.norm = model::Variant::kLean; },
        {"stages[1].ops", "stages[1].ops", "stages[1].ops", "stages[1].ops"}},
-      {"tempo", [](Plan& p) { p.stages[1].ops.activation = model::Variant::kTempo; },
+      {"tempo",
+       [](Plan& p) { p.stages[1].ops.activation = model::Variant::kTempo; },
        {"stages[1].ops", "stages[1].ops", "stages[1].ops", "stages[1].ops"}},
       {"recompute differs",
-       [](Plan& p) { p.stages[1].recompute = {{6, 11, RecomputeMode::kFull, {}}}; },
+       [](Plan& p) {
+         p.stages[1].recompute = {{6, 11, RecomputeMode::kFull, {}}};
+       },
        {"", "", "", ""}},
   };
   const Plan base = EvenPlan(Parts(test::Gpt2Config()), 2, 2, 2);
-  constexpr Target kOthers[] = {Target::kMegatron, Target::kDeepSpeed, Target::kTorchtitan,
-                                Target::kAccelerate};
+  constexpr Target kOthers[] = {
+      Target::kMegatron, Target::kDeepSpeed, Target::kTorchtitan, Target::kAccelerate};
   for (const Case& each : cases) {
     Plan plan = base;
     each.change(plan);

@@ -35,60 +35,101 @@ struct Violation {
 /// Two stages of four data-parallel ranks, 12 layers, 12 heads, 4 micro-batches of 4 sequences.
 const Violation kViolations[] = {
     {"params", [](Plan& p) { p.params += 1; }, "model.params: expected 124439808"},
-    {"seq_len", [](Plan& p) { p.seq_len = 0; }, "model.seq_len: expected a positive integer, got 0"},
-    {"positions", [](Plan& p) { p.seq_len = 1025; },
+    {"seq_len",
+     [](Plan& p) { p.seq_len = 0; },
+     "model.seq_len: expected a positive integer, got 0"},
+    {"positions",
+     [](Plan& p) { p.seq_len = 1025; },
      "model.seq_len: expected at most 1024, the rows of the model's position table, got 1025"},
-    {"global_batch", [](Plan& p) { p.training.global_batch = 0; }, "training.global_batch: expected a"},
-    {"micro_batches", [](Plan& p) { p.training.micro_batches = 0; },
+    {"global_batch",
+     [](Plan& p) { p.training.global_batch = 0; },
+     "training.global_batch: expected a"},
+    {"micro_batches",
+     [](Plan& p) { p.training.micro_batches = 0; },
      "training.micro_batches: expected a positive integer, got 0"},
-    {"micro_batches_divide", [](Plan& p) { p.training.micro_batches = 3; },
+    {"micro_batches_divide",
+     [](Plan& p) { p.training.micro_batches = 3; },
      "training.micro_batches: expected a divisor of the global batch 16, got 3"},
-    {"schedule", [](Plan& p) { p.training.schedule = "best"; },
+    {"schedule",
+     [](Plan& p) { p.training.schedule = "best"; },
      "training.schedule: expected one of gpipe, 1f1b, interleaved, zb-h1, got \"best\""},
     {"dtype", [](Plan& p) { p.training.dtype = "int4"; }, "training.dtype: expected one of bf16"},
-    {"grad_dtype", [](Plan& p) { p.training.grad_dtype = ""; }, "training.grad_dtype: expected one"},
-    {"grad_clip", [](Plan& p) { p.training.grad_clip = std::nan(""); }, "training.grad_clip: expected"},
+    {"grad_dtype",
+     [](Plan& p) { p.training.grad_dtype = ""; },
+     "training.grad_dtype: expected one"},
+    {"grad_clip",
+     [](Plan& p) { p.training.grad_clip = std::nan(""); },
+     "training.grad_clip: expected"},
     {"stages", [](Plan& p) { p.stages.clear(); }, "stages: expected 1 to 10000 stages, got 0"},
-    {"too_many_stages", [](Plan& p) { p.stages.resize(10001); },
+    {"too_many_stages",
+     [](Plan& p) { p.stages.resize(10001); },
      "stages: expected 1 to 10000 stages, got 10001"},
-    {"first_layer_gap", [](Plan& p) { p.stages[1].first_layer = 7; },
+    {"first_layer_gap",
+     [](Plan& p) { p.stages[1].first_layer = 7; },
      "stages[1].first_layer: expected 6, the layer after the one before, got 7"},
-    {"first_layer_twice", [](Plan& p) { p.stages[1].first_layer = 5; }, "stages[1].first_layer: expected 6"},
-    {"first_layer_of_all", [](Plan& p) { p.stages[0].first_layer = 1; }, "stages[0].first_layer: expected 0"},
-    {"empty_stage", [](Plan& p) { p.stages[1].last_layer = 5; }, "stages[1].last_layer: expected 6 to 11"},
-    {"too_few_layers", [](Plan& p) { p.stages[1].last_layer = 10; },
+    {"first_layer_twice",
+     [](Plan& p) { p.stages[1].first_layer = 5; },
+     "stages[1].first_layer: expected 6"},
+    {"first_layer_of_all",
+     [](Plan& p) { p.stages[0].first_layer = 1; },
+     "stages[0].first_layer: expected 0"},
+    {"empty_stage",
+     [](Plan& p) { p.stages[1].last_layer = 5; },
+     "stages[1].last_layer: expected 6 to 11"},
+    {"too_few_layers",
+     [](Plan& p) { p.stages[1].last_layer = 10; },
      "stages[1].last_layer: expected 11, the model's last layer, got 10"},
-    {"too_many_layers", [](Plan& p) { p.stages[1].last_layer = 12; },
+    {"too_many_layers",
+     [](Plan& p) { p.stages[1].last_layer = 12; },
      "stages[1].last_layer: expected 6 to 11, the model's last layer, got 12"},
-    {"embedding", [](Plan& p) { p.stages[0].embedding = false; }, "stages[0].embedding: expected true"},
-    {"embedding_twice", [](Plan& p) { p.stages[1].embedding = true; }, "stages[1].embedding: expected false"},
+    {"embedding",
+     [](Plan& p) { p.stages[0].embedding = false; },
+     "stages[0].embedding: expected true"},
+    {"embedding_twice",
+     [](Plan& p) { p.stages[1].embedding = true; },
+     "stages[1].embedding: expected false"},
     {"head", [](Plan& p) { p.stages[1].head = false; }, "stages[1].head: expected true"},
     {"head_twice", [](Plan& p) { p.stages[0].head = true; }, "stages[0].head: expected false"},
-    {"micro_batch", [](Plan& p) { p.stages[1].micro_batch = 0; },
+    {"micro_batch",
+     [](Plan& p) { p.stages[1].micro_batch = 0; },
      "stages[1].micro_batch: expected a positive integer, got 0"},
-    {"huge_degree", [](Plan& p) { p.stages[1].dp = 1 << 30; }, "stages[1].dp: expected at most 1048576"},
-    {"no_devices", [](Plan& p) { p.stages[1].devices.clear(); },
+    {"huge_degree",
+     [](Plan& p) { p.stages[1].dp = 1 << 30; },
+     "stages[1].dp: expected at most 1048576"},
+    {"no_devices",
+     [](Plan& p) { p.stages[1].devices.clear(); },
      "stages[1].devices: expected at least one device, got none"},
-    {"device_range", [](Plan& p) { p.stages[1].devices[2] = 8; },
+    {"device_range",
+     [](Plan& p) { p.stages[1].devices[2] = 8; },
      "stages[1].devices[2]: expected a device from 0 to 7, got 8"},
-    {"device_negative", [](Plan& p) { p.stages[1].devices[2] = -1; }, "stages[1].devices[2]: expected a device"},
-    {"device_shared", [](Plan& p) { p.stages[1].devices[0] = 3; },
+    {"device_negative",
+     [](Plan& p) { p.stages[1].devices[2] = -1; },
+     "stages[1].devices[2]: expected a device"},
+    {"device_shared",
+     [](Plan& p) { p.stages[1].devices[0] = 3; },
      "stages[1].devices[0]: expected a device that no stage has yet, got 3, which stage 0 has"},
-    {"device_twice", [](Plan& p) { p.stages[0].devices[1] = 0; }, "stages[0].devices[1]: expected a device that"},
-    {"degrees", [](Plan& p) { p.stages[1].tp = 2; },
+    {"device_twice",
+     [](Plan& p) { p.stages[0].devices[1] = 0; },
+     "stages[0].devices[1]: expected a device that"},
+    {"degrees",
+     [](Plan& p) { p.stages[1].tp = 2; },
      "stages[1].devices: expected dp * tp * cp = 4 * 2 * 1 devices, got 4"},
     {"degrees_overflow",
      [](Plan& p) { p.stages[1].dp = p.stages[1].tp = p.stages[1].cp = 1 << 20; },
      "stages[1].devices: expected dp * tp * cp"},
-    {"batch", [](Plan& p) { p.stages[1].micro_batch = 2; },
+    {"batch",
+     [](Plan& p) { p.stages[1].micro_batch = 2; },
      "stages[1].micro_batch: expected micro_batch * dp to be 4 (a global batch of 16 in 4 "
      "micro-batches), got 8"},
-    {"cp_kind", [](Plan& p) { p.stages[0].cp_kind = "line"; },
+    {"cp_kind",
+     [](Plan& p) { p.stages[0].cp_kind = "line"; },
      "stages[0].cp_kind: expected one of ring, all_to_all, got \"line\""},
-    {"ep_dense", [](Plan& p) { p.stages[0].ep = 2; },
+    {"ep_dense",
+     [](Plan& p) { p.stages[0].ep = 2; },
      "stages[0].ep: expected 1 for a model without experts, got 2"},
     {"zero", [](Plan& p) { p.stages[0].zero = 4; }, "stages[0].zero: expected 0 to 3, got 4"},
-    {"zero_shard_without_zero", [](Plan& p) { p.stages[0].zero_shard = 2; },
+    {"zero_shard_without_zero",
+     [](Plan& p) { p.stages[0].zero_shard = 2; },
      "stages[0].zero_shard: expected 1 with zero 0, got 2"},
     {"zero_shard",
      [](Plan& p) {
@@ -96,28 +137,51 @@ const Violation kViolations[] = {
        p.stages[0].zero_shard = 3;
      },
      "stages[0].zero_shard: expected a divisor of dp * cp = 4, got 3"},
-    {"recompute_before", [](Plan& p) { p.stages[1].recompute = {{5, 6, RecomputeMode::kFull, {}}}; },
+    {"recompute_before",
+     [](Plan& p) {
+       p.stages[1].recompute = {{5, 6, RecomputeMode::kFull, {}}};
+     },
      "stages[1].recompute[0].first_layer: expected"},
-    {"recompute_after", [](Plan& p) { p.stages[0].recompute = {{5, 6, RecomputeMode::kFull, {}}}; },
+    {"recompute_after",
+     [](Plan& p) {
+       p.stages[0].recompute = {{5, 6, RecomputeMode::kFull, {}}};
+     },
      "stages[0].recompute[0].last_layer: expected 5 to 5, the stage's last layer, got 6"},
-    {"recompute_backwards", [](Plan& p) { p.stages[0].recompute = {{3, 2, RecomputeMode::kFull, {}}}; },
+    {"recompute_backwards",
+     [](Plan& p) {
+       p.stages[0].recompute = {{3, 2, RecomputeMode::kFull, {}}};
+     },
      "stages[0].recompute[0].last_layer"},
     {"recompute_overlap",
      [](Plan& p) {
-       p.stages[0].recompute = {{0, 2, RecomputeMode::kFull, {}}, {2, 3, RecomputeMode::kSelective, {}}};
+       p.stages[0].recompute = {{0, 2, RecomputeMode::kFull, {}},
+                                {2, 3, RecomputeMode::kSelective, {}}};
      },
-     "stages[0].recompute[1].first_layer: expected a layer of the stage after earlier ranges (3 or"},
-    {"recompute_modules", [](Plan& p) { p.stages[0].recompute = {{0, 2, RecomputeMode::kFull, {"mlp"}}}; },
+     "stages[0].recompute[1].first_layer: expected a layer of the stage after earlier ranges (3 "
+     "or"},
+    {"recompute_modules",
+     [](Plan& p) {
+       p.stages[0].recompute = {{0, 2, RecomputeMode::kFull, {"mlp"}}};
+     },
      "stages[0].recompute[0].modules: expected none with mode full, got 1"},
-    {"offload", [](Plan& p) { p.stages[0].offload.weights = -0.5; },
+    {"offload",
+     [](Plan& p) { p.stages[0].offload.weights = -0.5; },
      "stages[0].offload.weights: expected a number from 0 to 1, got -0.5"},
-    {"offload_nan", [](Plan& p) { p.stages[0].offload.activations = std::nan(""); },
+    {"offload_nan",
+     [](Plan& p) { p.stages[0].offload.activations = std::nan(""); },
      "stages[0].offload.activations"},
-    {"chunks", [](Plan& p) { p.stages[0].chunks = {{0, 5}}; },
+    {"chunks",
+     [](Plan& p) {
+       p.stages[0].chunks = {{0, 5}};
+     },
      "stages[0].chunks: expected none with the schedule 1f1b, got 1"},
-    {"no_chunks", [](Plan& p) { p.training.schedule = "interleaved"; },
+    {"no_chunks",
+     [](Plan& p) { p.training.schedule = "interleaved"; },
      "stages[0].chunks: expected two or more with the schedule interleaved, got 0"},
-    {"closest", [](Plan& p) { p.closest = {{2, 1.0, ""}}; },
+    {"closest",
+     [](Plan& p) {
+       p.closest = {{2, 1.0, ""}};
+     },
      "closest[0].stage: expected a stage from 0 to 1, got 2"},
 };
 
@@ -179,7 +243,8 @@ TEST(Validate, ChunksCoverTheLayersInTurns) {
   EXPECT_THAT(Fault(plan, model), StartsWith("stages[1].chunks: expected 2 with"));
   plan = Interleaved(model);
   plan.stages[0].recompute = {{2, 6, RecomputeMode::kFull, {}}};
-  EXPECT_THAT(Fault(plan, model), StartsWith("stages[0].recompute[0]: expected layers of one chunk"));
+  EXPECT_THAT(Fault(plan, model),
+              StartsWith("stages[0].recompute[0]: expected layers of one chunk"));
 }
 
 TEST(Validate, UnlikeReplicasShareTheBatch) {
@@ -199,14 +264,16 @@ TEST(Validate, UnlikeReplicasShareTheBatch) {
               StartsWith("stages[0].replicas: expected the sum of their micro_batch to be 5"));
   plan = valid;
   plan.stages[0].replicas[1].micro_batch = 0;
-  EXPECT_THAT(Fault(plan, model), StartsWith("stages[0].replicas[1].micro_batch: expected a positive"));
+  EXPECT_THAT(Fault(plan, model),
+              StartsWith("stages[0].replicas[1].micro_batch: expected a positive"));
   plan = valid;
   plan.stages[0].replicas[0].tp = 1;
   EXPECT_THAT(Fault(plan, model),
               StartsWith("stages[0].replicas[0].devices: expected tp * cp = 1 * 1 devices, got 2"));
   plan = valid;
   plan.stages[0].replicas[1].devices = {0};
-  EXPECT_THAT(Fault(plan, model), StartsWith("stages[0].replicas: expected each device of the stage"));
+  EXPECT_THAT(Fault(plan, model),
+              StartsWith("stages[0].replicas: expected each device of the stage"));
   plan = valid;
   plan.stages[0].devices = {0, 1, 2, 3, 4, 5};
   plan.stages[0].replicas = {{{0, 1, 2, 3, 4}, 5, 3}, {{5}, 1, 2}};
@@ -222,7 +289,8 @@ TEST(Validate, ExpertsAreSharedByDataParallelRanks) {
   plan.stages[0].ep = 8;
   EXPECT_THAT(Fault(plan, model), StartsWith("stages[0].ep: expected a divisor of dp * cp = 4"));
   plan.stages[0].ep = 3;
-  EXPECT_THAT(Fault(plan, model), StartsWith("stages[0].ep: expected a divisor of the 8 experts, got 3"));
+  EXPECT_THAT(Fault(plan, model),
+              StartsWith("stages[0].ep: expected a divisor of the 8 experts, got 3"));
   EXPECT_THAT(Check(plan, model).error().hint(), HasSubstr("2 or 4 would do"));
 }
 
@@ -256,8 +324,9 @@ TEST(Validate, FeedForwardWidthIsDivisible) {
 }
 
 TEST(Validate, Row08_LayersThatDoNotDivideAreNeverDropped) {
-  const ModelParts model = Parts(
-      R"({"model_type":"gpt2","n_embd":64,"n_head":4,"n_layer":30,"n_positions":1024,"vocab_size":100})");
+  const ModelParts model =
+      Parts(R"({"model_type":"gpt2","n_embd":64,"n_head":4,"n_layer":30,"n_positions":1024,)"
+            R"("vocab_size":100})");
   const Plan plan = EvenPlan(model, 4, 1, 1);
   EXPECT_EQ(Fault(plan, model), "");
   int layers = 0;
@@ -321,8 +390,9 @@ TEST(Validate, Row14_SequencesThatDoNotDivideAreRefusedWithWhatWouldDo) {
   EXPECT_EQ(Fault(plan, model), "");
   plan.stages[0].sp = true;
   auto refused = Check(plan, model);
-  EXPECT_THAT(refused.error().what(),
-              StartsWith("stages[0].sp: expected model.seq_len to be a multiple of tp = 2, got 8193"));
+  EXPECT_THAT(
+      refused.error().what(),
+      StartsWith("stages[0].sp: expected model.seq_len to be a multiple of tp = 2, got 8193"));
   EXPECT_EQ(refused.error().hint(),
             "use a seq_len of 8192, 8194 of padded sequences, or set sp to false");
 

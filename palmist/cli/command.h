@@ -1,0 +1,47 @@
+/// What the subcommands share. Each subcommand is one file with one `Add…Command` function.
+#pragma once
+
+#include <functional>
+#include <iosfwd>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "palmist/base/error.h"
+
+namespace palmist::cli {
+
+/// The program's global state while one command runs.
+struct Context {
+  std::ostream* out = nullptr;   ///< results
+  std::ostream* err = nullptr;   ///< everything else
+  bool json = false;             ///< machine-readable result alone on `out`
+  bool quiet = false;
+  std::function<int()> command;  ///< set by the subcommand that was chosen; returns the exit code
+};
+
+/// Adds a subcommand with `--json` and an example at the end of its help.
+/// @param run called when the command was chosen and its options are read; returns the exit code.
+CLI::App* AddCommand(CLI::App& app,
+                     Context& context,
+                     const std::string& name,
+                     const std::string& description,
+                     const std::string& example,
+                     std::function<int()> run);
+
+/// Prints `json` and a line's end.
+void PrintJson(Context& context, const nlohmann::ordered_json& json);
+
+void AddPlanCommand(CLI::App& app, Context& context);
+void AddPredictCommand(CLI::App& app, Context& context);
+void AddModelsCommand(CLI::App& app, Context& context);
+void AddClustersCommand(CLI::App& app, Context& context);
+void AddValidateCommand(CLI::App& app, Context& context);
+void AddDoctorCommand(CLI::App& app, Context& context);
+
+/// Runs the program; returns its exit code. `main` calls it, tests too.
+int Main(int argc, const char* const* argv, std::ostream& out, std::ostream& err);
+
+}  // namespace palmist::cli
