@@ -42,14 +42,13 @@ AcesoStage ReadStage(const Cells& cells, const ModelShape& shape) {
   stage.shape.tp = cells.RequireWhole("tp", 1, kMaxDegree);
   stage.shape.dp = cells.RequireWhole("dp", 1, kMaxDegree);
   stage.shape.micro_batch = cells.RequireWhole("micro_batch_per_gpu", 1, kMaxDegree);
-  stage.operators = {.first = cells.RequireWhole("op_first", 0),
-                     .recomputed = ReadRecomputed(cells),
-                     .scores_per_hidden = static_cast<double>(shape.heads) *
-                                          static_cast<double>(shape.seq) /
-                                          static_cast<double>(shape.hidden),
-                     .ffn_per_hidden = static_cast<double>(shape.ffn) /
-                                       static_cast<double>(shape.hidden),
-                     .tp = static_cast<double>(stage.shape.tp)};
+  stage.operators = {
+      .first = cells.RequireWhole("op_first", 0),
+      .recomputed = ReadRecomputed(cells),
+      .scores_per_hidden = static_cast<double>(shape.heads) * static_cast<double>(shape.seq) /
+                           static_cast<double>(shape.hidden),
+      .ffn_per_hidden = static_cast<double>(shape.ffn) / static_cast<double>(shape.hidden),
+      .tp = static_cast<double>(stage.shape.tp)};
   const std::int64_t devices = cells.RequireWhole("stage_gpus", 1, kMaxDegree);
   if (stage.shape.dp * stage.shape.tp != devices) {
     cells.FailExpected("dp", fmt::format("dp * tp to be the stage's {} devices", devices));
@@ -78,9 +77,7 @@ ModelShape ReadShape(const Cells& cells) {
   return shape;
 }
 
-std::vector<AcesoStage> ReadStages(const CsvTable& table,
-                                   RowRange rows,
-                                   const ModelShape& shape) {
+std::vector<AcesoStage> ReadStages(const CsvTable& table, RowRange rows, const ModelShape& shape) {
   std::vector<AcesoStage> stages;
   std::int64_t operators = 0;
   for (std::size_t i = rows.first; i < rows.second; ++i) {
@@ -94,8 +91,15 @@ std::vector<AcesoStage> ReadStages(const CsvTable& table,
       stages.push_back(ReadStage(cells, shape));
       operators += static_cast<std::int64_t>(stages.back().operators.recomputed.size());
     } else if (index + 1 == stages.size()) {
-      CheckSame(table, {i - 1, i + 1}, {"stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
-                                        "num_ops", "recompute_per_op"});
+      CheckSame(table,
+                {i - 1, i + 1},
+                {"stage_gpus",
+                 "tp",
+                 "dp",
+                 "micro_batch_per_gpu",
+                 "op_first",
+                 "num_ops",
+                 "recompute_per_op"});
     } else {
       cells.FailExpected("stage", fmt::format("{} or the one before", stages.size()));
     }
@@ -195,16 +199,54 @@ std::string_view ReadRun(const CsvTable& table,
 }  // namespace
 
 void ReadAcesoRuns(const CsvTable& table, RunsFile& file) {
-  RequireColumns(table, {"run_id", "system", "gpu", "model_size", "layers", "hidden", "heads",
-                         "ffn", "seq", "vocab_padded", "n_nodes", "gpus_per_node", "n_gpus",
-                         "global_batch", "num_microbatches", "iter_time_s", "repeat_outlier",
-                         "stage", "stage_gpus", "tp", "dp", "micro_batch_per_gpu", "op_first",
-                         "num_ops", "recompute_per_op", "max_allocated_mib", "max_reserved_mib"});
+  RequireColumns(table,
+                 {"run_id",
+                  "system",
+                  "gpu",
+                  "model_size",
+                  "layers",
+                  "hidden",
+                  "heads",
+                  "ffn",
+                  "seq",
+                  "vocab_padded",
+                  "n_nodes",
+                  "gpus_per_node",
+                  "n_gpus",
+                  "global_batch",
+                  "num_microbatches",
+                  "iter_time_s",
+                  "repeat_outlier",
+                  "stage",
+                  "stage_gpus",
+                  "tp",
+                  "dp",
+                  "micro_batch_per_gpu",
+                  "op_first",
+                  "num_ops",
+                  "recompute_per_op",
+                  "max_allocated_mib",
+                  "max_reserved_mib"});
   RunBuilder builder;
   for (const RowRange& rows : RunsOf(table)) {
-    CheckSame(table, rows, {"system", "gpu", "model_size", "layers", "hidden", "heads", "ffn",
-                            "seq", "vocab_padded", "n_nodes", "gpus_per_node", "n_gpus",
-                            "global_batch", "num_microbatches", "iter_time_s", "repeat_outlier"});
+    CheckSame(table,
+              rows,
+              {"system",
+               "gpu",
+               "model_size",
+               "layers",
+               "hidden",
+               "heads",
+               "ffn",
+               "seq",
+               "vocab_padded",
+               "n_nodes",
+               "gpus_per_node",
+               "n_gpus",
+               "global_batch",
+               "num_microbatches",
+               "iter_time_s",
+               "repeat_outlier"});
     MeasuredRun run;
     run.id = table[rows.first].Text("run_id");
     const std::string_view reason = ReadRun(table, rows, builder, run);

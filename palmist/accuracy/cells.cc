@@ -41,7 +41,8 @@ std::optional<double> Cells::Number(std::string_view column) const {
 
 std::optional<double> Cells::Positive(std::string_view column) const {
   const std::optional<double> value = Number(column);
-  if (value && *value <= 0) FailExpected(column, "a number above 0, or nothing where none is known");
+  if (value && *value <= 0)
+    FailExpected(column, "a number above 0, or nothing where none is known");
   return value;
 }
 
@@ -51,9 +52,7 @@ double Cells::Ratio(std::string_view column) const {
   return value;
 }
 
-bool Cells::Flag(std::string_view column) const {
-  return Whole(column, 0, 1).value_or(0) == 1;
-}
+bool Cells::Flag(std::string_view column) const { return Whole(column, 0, 1).value_or(0) == 1; }
 
 std::vector<std::int64_t> Cells::Wholes(std::string_view column,
                                         std::int64_t min,

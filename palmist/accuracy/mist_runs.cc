@@ -150,8 +150,8 @@ std::string_view ReadRun(const CsvTable& table,
     }
   }
   if (layers != shape.layers) {
-    first.Fail("layers", fmt::format("expected the stages to hold {} layers, got {}", shape.layers,
-                                     layers));
+    first.Fail("layers",
+               fmt::format("expected the stages to hold {} layers, got {}", shape.layers, layers));
   }
   if (devices != gpus) return skip::kDegreesDoNotMultiply;
   run.measured.iteration_s = first.Positive("iter_time_s");
@@ -173,18 +173,60 @@ std::string_view ReadRun(const CsvTable& table,
 }  // namespace
 
 void ReadMistRuns(const CsvTable& table, RunsFile& file) {
-  RequireColumns(table, {"run_id", "gpu", "n_nodes", "gpus_per_node", "model_family", "model",
-                         "layers", "hidden", "heads", "ffn", "seq", "vocab", "flash_attn",
-                         "global_batch", "grad_accum", "iter_time_s", "stage_nodes",
-                         "stage_gpus_per_node", "layer_first", "stage_layers", "ckpt_layers",
-                         "micro_batch", "dp", "tp", "zero_w", "zero_g", "zero_o", "offload_w",
-                         "offload_g", "offload_o", "offload_a", "pre_post_strategy",
-                         "peak_allocated_mib", "peak_reserved_mib"});
+  RequireColumns(table,
+                 {"run_id",
+                  "gpu",
+                  "n_nodes",
+                  "gpus_per_node",
+                  "model_family",
+                  "model",
+                  "layers",
+                  "hidden",
+                  "heads",
+                  "ffn",
+                  "seq",
+                  "vocab",
+                  "flash_attn",
+                  "global_batch",
+                  "grad_accum",
+                  "iter_time_s",
+                  "stage_nodes",
+                  "stage_gpus_per_node",
+                  "layer_first",
+                  "stage_layers",
+                  "ckpt_layers",
+                  "micro_batch",
+                  "dp",
+                  "tp",
+                  "zero_w",
+                  "zero_g",
+                  "zero_o",
+                  "offload_w",
+                  "offload_g",
+                  "offload_o",
+                  "offload_a",
+                  "pre_post_strategy",
+                  "peak_allocated_mib",
+                  "peak_reserved_mib"});
   RunBuilder builder;
   for (const RowRange& rows : RunsOf(table)) {
-    CheckSame(table, rows, {"gpu", "gpu_mem_gib", "n_nodes", "gpus_per_node", "model_family",
-                            "layers", "hidden", "heads", "ffn", "seq", "vocab", "flash_attn",
-                            "global_batch", "grad_accum", "iter_time_s"});
+    CheckSame(table,
+              rows,
+              {"gpu",
+               "gpu_mem_gib",
+               "n_nodes",
+               "gpus_per_node",
+               "model_family",
+               "layers",
+               "hidden",
+               "heads",
+               "ffn",
+               "seq",
+               "vocab",
+               "flash_attn",
+               "global_batch",
+               "grad_accum",
+               "iter_time_s"});
     MeasuredRun run;
     run.id = table[rows.first].Text("run_id");
     const std::string_view reason = ReadRun(table, rows, builder, run);

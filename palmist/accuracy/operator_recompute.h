@@ -9,8 +9,8 @@
 namespace palmist::accuracy {
 
 /// A stage cut and recomputed by operators: `recomputed[i]` is operator first + i of the list
-/// embedding, 13 a layer (norm, qkv, score, softmax, dropout, context, dense, dropout, norm, GEMM 1,
-/// gelu, GEMM 2, dropout), final norm, head.
+/// embedding, 13 a layer (norm, qkv, score, softmax, dropout, context, dense, dropout, norm, GEMM
+/// 1, gelu, GEMM 2, dropout), final norm, head.
 struct OperatorStage {
   std::int64_t first = 0;
   std::vector<bool> recomputed;

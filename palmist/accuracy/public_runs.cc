@@ -32,12 +32,18 @@ class PublicRow {
 
   std::string_view Read() {
     using Part = std::string_view (PublicRow::*)();
-    constexpr Part kParts[] = {&PublicRow::ReadShape,   &PublicRow::ReadBatches,
-                               &PublicRow::ReadDegrees, &PublicRow::ReadMeasurement,
-                               &PublicRow::ReadOutlier, &PublicRow::ReadPrecision,
-                               &PublicRow::ReadCluster, &PublicRow::ReadLayers,
-                               &PublicRow::ReadExperts, &PublicRow::ReadRecompute,
-                               &PublicRow::ReadOffload, &PublicRow::ReadModel};
+    constexpr Part kParts[] = {&PublicRow::ReadShape,
+                               &PublicRow::ReadBatches,
+                               &PublicRow::ReadDegrees,
+                               &PublicRow::ReadMeasurement,
+                               &PublicRow::ReadOutlier,
+                               &PublicRow::ReadPrecision,
+                               &PublicRow::ReadCluster,
+                               &PublicRow::ReadLayers,
+                               &PublicRow::ReadExperts,
+                               &PublicRow::ReadRecompute,
+                               &PublicRow::ReadOffload,
+                               &PublicRow::ReadModel};
     for (const Part part : kParts) {
       if (const std::string_view reason = (this->*part)(); !reason.empty()) return reason;
     }
@@ -55,8 +61,8 @@ class PublicRow {
                  const std::vector<std::int64_t>& values,
                  std::int64_t StageShape::*field) {
     if (values.size() != 1 && values.size() != stages_.size()) {
-      cells_.FailExpected(column, fmt::format("one number, or one for each of the {} stages",
-                                              stages_.size()));
+      cells_.FailExpected(
+          column, fmt::format("one number, or one for each of the {} stages", stages_.size()));
     }
     for (std::size_t i = 0; i < stages_.size(); ++i) {
       stages_[i].*field = values[values.size() == 1 ? 0 : i];
@@ -70,10 +76,10 @@ class PublicRow {
     shape_.experts = cells_.Whole("experts").value_or(0);
     shape_.top_k = cells_.Whole("topk").value_or(0);
     const bool is_llama = Contains(lower, "llama");
-    shape_.family = shape_.experts > 1       ? ModelFamily::kMixtral
-                    : is_llama               ? ModelFamily::kLlama
+    shape_.family = shape_.experts > 1        ? ModelFamily::kMixtral
+                    : is_llama                ? ModelFamily::kLlama
                     : Contains(lower, "bert") ? ModelFamily::kBert
-                                             : ModelFamily::kGpt;
+                                              : ModelFamily::kGpt;
     shape_.layers = cells_.Whole("layers", 1, kMaxLayers).value_or(0);
     shape_.hidden = cells_.Whole("hidden").value_or(0);
     shape_.heads = cells_.Whole("heads").value_or(0);
@@ -81,12 +87,12 @@ class PublicRow {
     if (shape_.layers == 0 || shape_.hidden == 0 || shape_.heads == 0 || shape_.seq == 0) {
       return skip::kShape;
     }
-    const auto or_default = [&](std::string_view column, std::int64_t fallback,
-                                std::string_view rule) {
-      const auto value = cells_.Whole(column);
-      if (!value) Assume(fmt::format("{} {} ({})", column, fallback, rule));
-      return value.value_or(fallback);
-    };
+    const auto or_default =
+        [&](std::string_view column, std::int64_t fallback, std::string_view rule) {
+          const auto value = cells_.Whole(column);
+          if (!value) Assume(fmt::format("{} {} ({})", column, fallback, rule));
+          return value.value_or(fallback);
+        };
     shape_.kv_heads = or_default("kv_heads", shape_.heads, "as heads");
     shape_.ffn = or_default("ffn", 4 * shape_.hidden, "4 x hidden");
     const std::int64_t vocab = shape_.family == ModelFamily::kBert  ? 30'528
@@ -144,9 +150,9 @@ class PublicRow {
     SetStages("cp", {cp}, &StageShape::cp);
     std::vector<std::int64_t> dp = cells_.Wholes("dp", 1, kMaxDegree);
     if (dp.empty()) {
-      const double devices = static_cast<double>(gpus_) /
-                             (static_cast<double>(*stages) * static_cast<double>(tp[0]) *
-                              static_cast<double>(cp));
+      const double devices =
+          static_cast<double>(gpus_) /
+          (static_cast<double>(*stages) * static_cast<double>(tp[0]) * static_cast<double>(cp));
       if (tp.size() > 1 || devices < 1 || devices != std::floor(devices)) return skip::kDegrees;
       dp = {static_cast<std::int64_t>(devices)};
       Assume(fmt::format("dp {} (GPUs over the other degrees)", dp[0]));
@@ -163,8 +169,8 @@ class PublicRow {
   }
 
   std::string_view DivideBatches() {
-    // Aceso's micro-batch is of all replicas of a stage together (data/mist/README.md); where a plan
-    // is given as JSON it is of one rank, as everywhere else.
+    // Aceso's micro-batch is of all replicas of a stage together (data/mist/README.md); where a
+    // plan is given as JSON it is of one rank, as everywhere else.
     const bool of_all = cells_.Text("system").starts_with("Aceso") && !cells_.Has("plan_json");
     const std::int64_t global = run_.plan.training.global_batch;
     std::int64_t micro_batches = 0;
@@ -232,14 +238,15 @@ class PublicRow {
   void ReadStageMemory(Measurement& measured) {
     const nlohmann::json json = cells_.Json("stage_mem_json");
     if (!json.is_array() || json.size() > stages_.size()) {
-      cells_.FailExpected("stage_mem_json", fmt::format("a list of at most {} stages",
-                                                        stages_.size()));
+      cells_.FailExpected("stage_mem_json",
+                          fmt::format("a list of at most {} stages", stages_.size()));
     }
     measured.stages.resize(stages_.size());
     for (const nlohmann::json& entry : json) {
       try {
         const JsonReader reader(entry);
-        const auto stage = static_cast<std::size_t>(reader.RequireInt("stage", 0, num_stages() - 1));
+        const auto stage =
+            static_cast<std::size_t>(reader.RequireInt("stage", 0, num_stages() - 1));
         const auto add = [&](MemoryKind kind, const char* name) {
           if (!reader.Has(name)) return;
           constexpr auto kMib = static_cast<double>(kMiB);
@@ -334,11 +341,12 @@ class PublicRow {
       cells_.Fail("plan_json", error.what());
     }
     const bool fits = split.size() == stages_.size() &&
-                      std::accumulate(split.begin(), split.end(), std::int64_t{0}) ==
-                          shape_.layers;
+                      std::accumulate(split.begin(), split.end(), std::int64_t{0}) == shape_.layers;
     if (!fits) {
-      cells_.Fail("plan_json", fmt::format("expected {} stages that hold {} layers, got others",
-                                           stages_.size(), shape_.layers));
+      cells_.Fail(
+          "plan_json",
+          fmt::format(
+              "expected {} stages that hold {} layers, got others", stages_.size(), shape_.layers));
     }
     const bool empty = std::any_of(split.begin(), split.end(), [](auto n) { return n < 1; });
     return empty ? skip::kFewLayers : std::string_view();
@@ -350,9 +358,9 @@ class PublicRow {
       for (const nlohmann::json& replica : stage) {
         if (first == nullptr) first = &replica;
         if (replica == *first) continue;
-        const bool same_gpu = replica.is_object() && first->is_object() &&
-                              replica.value("gpu", nlohmann::json()) ==
-                                  first->value("gpu", nlohmann::json());
+        const bool same_gpu =
+            replica.is_object() && first->is_object() &&
+            replica.value("gpu", nlohmann::json()) == first->value("gpu", nlohmann::json());
         return same_gpu ? skip::kUnlikeReplicas : skip::kMixedGpus;
       }
     }
@@ -409,7 +417,10 @@ class PublicRow {
     }
     if (etp != stages_[0].tp) {
       Assume(fmt::format("experts in {} parts of tensor degree {} are priced as {} of degree {}",
-                         ep, etp, stages_[0].ep, stages_[0].tp));
+                         ep,
+                         etp,
+                         stages_[0].ep,
+                         stages_[0].tp));
     }
     return {};
   }
@@ -431,7 +442,8 @@ class PublicRow {
     } else if (text.starts_with("layers/stage ")) {
       const auto counts = PerStage("recompute", "layers/stage ");
       for (std::size_t i = 0; i < stages_.size(); ++i) {
-        if (counts[i] != std::floor(counts[i]) || counts[i] > static_cast<double>(stages_[i].layers)) {
+        if (counts[i] != std::floor(counts[i]) ||
+            counts[i] > static_cast<double>(stages_[i].layers)) {
           return skip::kRecompute;
         }
         stages_[i].recomputed = static_cast<std::int64_t>(counts[i]);
@@ -516,8 +528,8 @@ class PublicRow {
     if (selective_attention_) ops.attention = model::Variant::kFused;
     for (StageShape& stage : stages_) stage.ops = ops;
     AddStages(stages_, run_.plan);
-    run_.id = fmt::format("{}: {} on {} x {}", cells_.line(), model_name_, gpus_,
-                          cells_.Text("gpu"));
+    run_.id =
+        fmt::format("{}: {} on {} x {}", cells_.line(), model_name_, gpus_, cells_.Text("gpu"));
     run_.keys = {{"gpu", run_.plan.cluster.groups.front().device.name},
                  {"model", model_name_},
                  {"system", cells_.Text("system")},
@@ -545,8 +557,18 @@ class PublicRow {
 }  // namespace
 
 void ReadPublicRuns(const CsvTable& table, RunsFile& file) {
-  RequireColumns(table, {"gpu", "n_gpu", "model", "layers", "hidden", "heads", "seq",
-                         "global_batch", "micro_batch", "tp", "pp"});
+  RequireColumns(table,
+                 {"gpu",
+                  "n_gpu",
+                  "model",
+                  "layers",
+                  "hidden",
+                  "heads",
+                  "seq",
+                  "global_batch",
+                  "micro_batch",
+                  "tp",
+                  "pp"});
   RunBuilder builder;
   for (std::size_t i = 0; i < table.size(); ++i) {
     MeasuredRun run;

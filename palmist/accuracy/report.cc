@@ -52,8 +52,8 @@ ordered_json RowJson(const RunScore& row) {
   json["memory"] = ordered_json::array();
   for (const MemoryScore& score : row.memory) {
     json["memory"].push_back(
-        {{"stage", score.stage == kFullestStage ? ordered_json("fullest")
-                                                : ordered_json(score.stage)},
+        {{"stage",
+          score.stage == kFullestStage ? ordered_json("fullest") : ordered_json(score.stage)},
          {"kind", ToString(score.kind)},
          {"predicted_bytes", std::round(score.bytes.predicted)},
          {"measured_bytes", std::round(score.bytes.measured)},
@@ -87,22 +87,25 @@ void AppendRow(const RunScore& row, std::string& text) {
   const auto out = std::back_inserter(text);
   fmt::format_to(out, "{:<46} {:>10}", Cut(row.id, 46), FormatSeconds(row.predicted_s));
   if (row.seconds) {
-    fmt::format_to(out, " {:>10} {:>9}", FormatSeconds(row.seconds->measured),
-                   Signed(row.seconds->error()));
+    fmt::format_to(
+        out, " {:>10} {:>9}", FormatSeconds(row.seconds->measured), Signed(row.seconds->error()));
   } else {
     fmt::format_to(out, " {:>10} {:>9}", "-", "-");
   }
   const MemoryScore* worst = nullptr;
   for (const MemoryScore& score : row.memory) {
-    const bool more = worst == nullptr ||
-                      std::abs(score.bytes.error()) > std::abs(worst->bytes.error());
+    const bool more =
+        worst == nullptr || std::abs(score.bytes.error()) > std::abs(worst->bytes.error());
     if (score.primary && more) worst = &score;
   }
   if (worst != nullptr) {
-    fmt::format_to(out, "  {:>9} {:>10} {:>10} {:>9}",
-                   worst->stage == kFullestStage ? "fullest" : fmt::format("stage {}", worst->stage),
-                   FormatBytes(worst->bytes.predicted), FormatBytes(worst->bytes.measured),
-                   Signed(worst->bytes.error()));
+    fmt::format_to(
+        out,
+        "  {:>9} {:>10} {:>10} {:>9}",
+        worst->stage == kFullestStage ? "fullest" : fmt::format("stage {}", worst->stage),
+        FormatBytes(worst->bytes.predicted),
+        FormatBytes(worst->bytes.measured),
+        Signed(worst->bytes.error()));
   }
   const std::string fit = FitText(row);
   if (!fit.empty()) fmt::format_to(out, "  {}", fit);
@@ -113,7 +116,10 @@ void AppendStatistics(std::string_view name, const ErrorStatistics& statistics, 
   if (statistics.n == 0) return;
   fmt::format_to(std::back_inserter(text),
                  "  {:<22} {:>4} scores   mean {:>6.1f} %   bias {:>+6.1f} %   worst {:>6.1f} %\n",
-                 name, statistics.n, 100 * statistics.mean_absolute, 100 * statistics.bias,
+                 name,
+                 statistics.n,
+                 100 * statistics.mean_absolute,
+                 100 * statistics.bias,
                  100 * statistics.worst);
 }
 
@@ -123,16 +129,22 @@ void AppendGroup(const GroupScore& group, std::string& text) {
   for (const auto& [key, value] : group.key) {
     name += (name.empty() ? "" : ", ") + key + " " + Cut(value, 60);
   }
-  fmt::format_to(out, "{} ({} {})\n", name.empty() ? "All" : name, group.runs,
+  fmt::format_to(out,
+                 "{} ({} {})\n",
+                 name.empty() ? "All" : name,
+                 group.runs,
                  group.runs == 1 ? "run" : "runs");
   AppendStatistics("time", group.seconds, text);
   AppendStatistics("memory", group.memory, text);
-  const auto kinds = std::count_if(group.memory_by_kind.begin(), group.memory_by_kind.end(),
+  const auto kinds = std::count_if(group.memory_by_kind.begin(),
+                                   group.memory_by_kind.end(),
                                    [](const auto& entry) { return entry.second.n > 0; });
   for (const auto& [kind, statistics] : group.memory_by_kind) {
     if (kinds > 1) AppendStatistics(fmt::format("  {}", ToString(kind)), statistics, text);
   }
-  fmt::format_to(out, "  false fits {}, ran but predicted not to fit {}\n", group.false_fits,
+  fmt::format_to(out,
+                 "  false fits {}, ran but predicted not to fit {}\n",
+                 group.false_fits,
                  group.false_misfits);
 }
 
@@ -160,9 +172,15 @@ ordered_json ToJson(const ValidationReport& report) {
 }
 
 std::string FormatReport(const ValidationReport& report) {
-  std::string text = fmt::format("{:<46} {:>10} {:>10} {:>9}  {:>9} {:>10} {:>10} {:>9}\n", "run",
-                                 "predicted", "measured", "error", "memory", "predicted",
-                                 "measured", "error");
+  std::string text = fmt::format("{:<46} {:>10} {:>10} {:>9}  {:>9} {:>10} {:>10} {:>9}\n",
+                                 "run",
+                                 "predicted",
+                                 "measured",
+                                 "error",
+                                 "memory",
+                                 "predicted",
+                                 "measured",
+                                 "error");
   for (const RunScore& row : report.rows) AppendRow(row, text);
   text += "\nMemory is of the stage with the largest error.\n\n";
   AppendGroup(report.all, text);

@@ -79,9 +79,12 @@ std::optional<double> NumberBefore(std::string_view text, std::string_view unit)
 
 std::string_view ToString(MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::kAllocated: return "allocated";
-    case MemoryKind::kReserved: return "reserved";
-    case MemoryKind::kNvidiaSmi: return "nvidia_smi";
+    case MemoryKind::kAllocated:
+      return "allocated";
+    case MemoryKind::kReserved:
+      return "reserved";
+    case MemoryKind::kNvidiaSmi:
+      return "nvidia_smi";
   }
   PALMIST_ASSERT(false);
   return {};
@@ -95,10 +98,13 @@ bool Measurement::empty() const {
 
 std::string ConfigJson(const ModelShape& shape) {
   switch (shape.family) {
-    case ModelFamily::kGpt: return GptConfig(shape).dump();
-    case ModelFamily::kBert: return BertConfig(shape).dump();
+    case ModelFamily::kGpt:
+      return GptConfig(shape).dump();
+    case ModelFamily::kBert:
+      return BertConfig(shape).dump();
     case ModelFamily::kLlama:
-    case ModelFamily::kMixtral: return LlamaConfig(shape).dump();
+    case ModelFamily::kMixtral:
+      return LlamaConfig(shape).dump();
   }
   PALMIST_ASSERT(false);
   return {};

@@ -48,8 +48,8 @@ struct ModelShape {
   std::int64_t experts = 0;  ///< kMixtral
   std::int64_t top_k = 0;
   double dropout = 0;
-  bool bias = true;          ///< of linear layers; kGpt
-  bool tied = true;          ///< the head is the embedding's matrix
+  bool bias = true;  ///< of linear layers; kGpt
+  bool tied = true;  ///< the head is the embedding's matrix
 };
 
 /// Returns the shape as a Hugging Face configuration.

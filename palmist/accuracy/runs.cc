@@ -30,8 +30,9 @@ std::vector<RowRange> RunsOf(const CsvTable& table) {
     } else if (seen.insert(id).second) {
       runs.emplace_back(i, i + 1);
     } else {
-      Cells(table[i]).Fail("run_id", "expected the rows of run " + Quote(id) +
-                                         " one after the other, got another run between them");
+      Cells(table[i]).Fail("run_id",
+                           "expected the rows of run " + Quote(id) +
+                               " one after the other, got another run between them");
     }
   }
   return runs;
@@ -44,8 +45,8 @@ void CheckSame(const CsvTable& table,
   for (std::size_t i = rows.first + 1; i < rows.second; ++i) {
     for (const std::string_view column : columns) {
       if (table[i].Text(column) == first.Text(column)) continue;
-      Cells(table[i]).FailExpected(column, Quote(first.Text(column)) +
-                                               " as in the other rows of the run");
+      Cells(table[i]).FailExpected(column,
+                                   Quote(first.Text(column)) + " as in the other rows of the run");
     }
   }
 }

@@ -23,8 +23,8 @@ enum class MemoryKind {
 };
 
 /// In the order in which one is scored where a run has several.
-inline constexpr MemoryKind kMemoryKinds[] = {MemoryKind::kAllocated, MemoryKind::kReserved,
-                                              MemoryKind::kNvidiaSmi};
+inline constexpr MemoryKind kMemoryKinds[] = {
+    MemoryKind::kAllocated, MemoryKind::kReserved, MemoryKind::kNvidiaSmi};
 
 /// Returns the name used in files: "allocated", "reserved", "nvidia_smi".
 std::string_view ToString(MemoryKind kind);
@@ -61,8 +61,8 @@ struct RunModel {
 };
 
 /// What runs may be grouped by.
-inline constexpr std::string_view kGroupKeys[] = {"gpu",   "model", "system",   "nodes",
-                                                  "gpus", "stages", "precision", "source"};
+inline constexpr std::string_view kGroupKeys[] = {
+    "gpu", "model", "system", "nodes", "gpus", "stages", "precision", "source"};
 
 struct MeasuredRun {
   std::string id;

@@ -13,9 +13,7 @@ namespace palmist::accuracy {
 namespace {
 
 /// Returns the last name of a path, such as "tp" of "stages[1].tp", which is the same for all runs.
-std::string LastName(const std::string& field) {
-  return field.substr(field.find_last_of('.') + 1);
-}
+std::string LastName(const std::string& field) { return field.substr(field.find_last_of('.') + 1); }
 
 /// Fills the predictions of a run's plan. Returns why that cannot be done; empty where it can.
 std::string Predict(plan::Plan& plan,
@@ -40,9 +38,12 @@ std::string Predict(plan::Plan& plan,
 
 double PredictedBytes(const plan::MemoryBytes& memory, MemoryKind kind) {
   switch (kind) {
-    case MemoryKind::kAllocated: return memory.allocated_peak;
-    case MemoryKind::kReserved: return memory.reserved_peak;
-    case MemoryKind::kNvidiaSmi: return memory.reserved_peak + memory.communicators + memory.context;
+    case MemoryKind::kAllocated:
+      return memory.allocated_peak;
+    case MemoryKind::kReserved:
+      return memory.reserved_peak;
+    case MemoryKind::kNvidiaSmi:
+      return memory.needed();
   }
   PALMIST_ASSERT(false);
   return 0;
@@ -69,16 +70,20 @@ class Scorer {
     score_.ran = !measured_.out_of_memory;
     for (std::size_t i = 0; i < measured_.stages.size(); ++i) {
       const plan::MemoryBytes& predicted = plan_.stages[i].predicted->memory;
-      Add(static_cast<int>(i), measured_.stages[i], plan_.stages[i],
-          [&](MemoryKind kind) { return PredictedBytes(predicted, kind); });
+      Add(static_cast<int>(i), measured_.stages[i], plan_.stages[i], [&](MemoryKind kind) {
+        return PredictedBytes(predicted, kind);
+      });
     }
-    Add(kFullestStage, measured_.fullest_stage, plan_.stages.front(),
-        [&](MemoryKind kind) { return FullestStage(plan_, kind); });
+    Add(kFullestStage, measured_.fullest_stage, plan_.stages.front(), [&](MemoryKind kind) {
+      return FullestStage(plan_, kind);
+    });
   }
 
  private:
   template <typename Predicted>
-  void Add(int index, const MeasuredMemory& memory, const plan::Stage& stage,
+  void Add(int index,
+           const MeasuredMemory& memory,
+           const plan::Stage& stage,
            const Predicted& predicted) {
     bool primary = true;
     for (const MemoryKind kind : kMemoryKinds) {
@@ -155,8 +160,8 @@ Result<ValidationReport> Validate(const RunsFile& file,
                                   const ValidateOptions& options) {
   for (const std::string& name : options.group_by) {
     if (std::find(std::begin(kGroupKeys), std::end(kGroupKeys), name) == std::end(kGroupKeys)) {
-      return UsageError("by", fmt::format("expected {}, got {}", fmt::join(kGroupKeys, ", "),
-                                          Quote(name)));
+      return UsageError(
+          "by", fmt::format("expected {}, got {}", fmt::join(kGroupKeys, ", "), Quote(name)));
     }
   }
   ValidationReport report;

@@ -32,7 +32,7 @@ inline constexpr int kFullestStage = -1;
 struct MemoryScore {
   int stage = kFullestStage;  ///< `kFullestStage` where the source does not say which
   MemoryKind kind = MemoryKind::kAllocated;
-  bool primary = false;       ///< the first kind, in the order of `kMemoryKinds`, of this stage
+  bool primary = false;  ///< the first kind, in the order of `kMemoryKinds`, of this stage
   Score bytes;
 };
 

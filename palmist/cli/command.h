@@ -1,13 +1,12 @@
 /// What the subcommands share. Each subcommand is one file with one `Add…Command` function.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <iosfwd>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
-
-#include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "palmist/base/error.h"
 
@@ -15,9 +14,9 @@ namespace palmist::cli {
 
 /// The program's global state while one command runs.
 struct Context {
-  std::ostream* out = nullptr;   ///< results
-  std::ostream* err = nullptr;   ///< everything else
-  bool json = false;             ///< machine-readable result alone on `out`
+  std::ostream* out = nullptr;  ///< results
+  std::ostream* err = nullptr;  ///< everything else
+  bool json = false;            ///< machine-readable result alone on `out`
   bool quiet = false;
   std::function<int()> command;  ///< set by the subcommand that was chosen; returns the exit code
 };

@@ -2,6 +2,4 @@
 
 #include "palmist/cli/command.h"
 
-int main(int argc, char** argv) {
-  return palmist::cli::Main(argc, argv, std::cout, std::cerr);
-}
+int main(int argc, char** argv) { return palmist::cli::Main(argc, argv, std::cout, std::cerr); }

@@ -1,8 +1,8 @@
+#include <fmt/format.h>
+
 #include <memory>
 #include <ostream>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "palmist/base/units.h"
 #include "palmist/cli/command.h"
@@ -33,41 +33,45 @@ nlohmann::ordered_json Describe(const model::Model& model) {
 
 void AddModelsCommand(CLI::App& app, Context& context) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* command =
-      AddCommand(app, context, "models", "list the built-in models, or show one",
-                 "palmist models llama-2-7b", [&context, name] {
-    if (!name->empty()) {
-      const model::Model model = model::LoadModel(*name).value();
-      nlohmann::ordered_json json = Describe(model);
-      json["config"] = nlohmann::ordered_json::parse(model.config_json);
-      if (context.json) {
-        PrintJson(context, {{"models", nlohmann::ordered_json::array({json})}});
+  CLI::App* command = AddCommand(
+      app,
+      context,
+      "models",
+      "list the built-in models, or show one",
+      "palmist models llama-2-7b",
+      [&context, name] {
+        if (!name->empty()) {
+          const model::Model model = model::LoadModel(*name).value();
+          nlohmann::ordered_json json = Describe(model);
+          json["config"] = nlohmann::ordered_json::parse(model.config_json);
+          if (context.json) {
+            PrintJson(context, {{"models", nlohmann::ordered_json::array({json})}});
+            return 0;
+          }
+          PrintJson(context, json);
+          return 0;
+        }
+        nlohmann::ordered_json list = nlohmann::ordered_json::array();
+        for (const std::string& known : model::ZooNames()) {
+          list.push_back(Describe(model::LoadModel(known).value()));
+        }
+        if (context.json) {
+          PrintJson(context, {{"models", list}});
+          return 0;
+        }
+        *context.out << fmt::format(
+            "{:<22}{:<13}{:>10}{:>10}{:>8}\n", "model", "family", "params", "active", "layers");
+        for (const auto& model : list) {
+          *context.out << fmt::format("{:<22}{:<13}{:>10}{:>10}{:>8}\n",
+                                      model["name"].get<std::string>(),
+                                      model["family"].get<std::string>(),
+                                      FormatCount(model["params"].get<double>()),
+                                      FormatCount(model["active_params"].get<double>()),
+                                      model["layers"].get<int>());
+        }
+        *context.out << "\nAny Hugging Face config.json, or a folder that holds one, works too.\n";
         return 0;
-      }
-      PrintJson(context, json);
-      return 0;
-    }
-    nlohmann::ordered_json list = nlohmann::ordered_json::array();
-    for (const std::string& known : model::ZooNames()) {
-      list.push_back(Describe(model::LoadModel(known).value()));
-    }
-    if (context.json) {
-      PrintJson(context, {{"models", list}});
-      return 0;
-    }
-    *context.out << fmt::format("{:<22}{:<13}{:>10}{:>10}{:>8}\n", "model", "family", "params",
-                                "active", "layers");
-    for (const auto& model : list) {
-      *context.out << fmt::format("{:<22}{:<13}{:>10}{:>10}{:>8}\n",
-                                  model["name"].get<std::string>(),
-                                  model["family"].get<std::string>(),
-                                  FormatCount(model["params"].get<double>()),
-                                  FormatCount(model["active_params"].get<double>()),
-                                  model["layers"].get<int>());
-    }
-    *context.out << "\nAny Hugging Face config.json, or a folder that holds one, works too.\n";
-    return 0;
-  });
+      });
   command->add_option("NAME", *name, "a built-in model, a config.json, or a folder that holds one");
 }
 

@@ -1,3 +1,6 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <ctime>
 #include <map>
@@ -5,9 +8,6 @@
 #include <ostream>
 #include <string>
 #include <vector>
-
-#include <fmt/chrono.h>
-#include <fmt/format.h>
 
 #include "palmist/base/file.h"
 #include "palmist/base/progress.h"
@@ -18,6 +18,7 @@
 #include "palmist/cli/command.h"
 #include "palmist/cli/plan_text.h"
 #include "palmist/cluster/presets.h"
+#include "palmist/plan/summary.h"
 #include "palmist/planner/planner.h"
 #include "palmist/report/plan_page.h"
 
@@ -25,9 +26,9 @@ namespace palmist::cli {
 namespace {
 
 struct PlanArguments {
-  std::string model, cluster, seq, batch, dtype = "bf16", memory_limit = "1", space = "full",
-              ops = "auto", target = "none", calibration, objective = "time", price, output, report,
-              time_limit = "150s";
+  std::string model, cluster, seq, batch,
+      dtype = "bf16", memory_limit = "1", space = "full", ops = "auto", target = "none",
+      calibration, objective = "time", price, output, report, time_limit = "150s";
   std::vector<std::string> fix;
   double gap = 0.01, expert_imbalance = 1;
   std::int64_t max_evaluations = 0;
@@ -52,7 +53,8 @@ double ReadMemoryLimit(const std::string& text) {
   if (share.ok() && *share > 0 && *share <= 1) return *share;
   const double bytes = static_cast<double>(Read("--memory-limit", text, ParseBytes));
   if (bytes <= 1) {
-    throw UsageError("--memory-limit", "expected a share in (0, 1] or a size, got '" + text + "'",
+    throw UsageError("--memory-limit",
+                     "expected a share in (0, 1] or a size, got '" + text + "'",
                      "for example 0.9 or 70GiB");
   }
   return bytes;
@@ -78,7 +80,8 @@ void SetPrices(const std::string& text, cluster::Cluster& cluster) {
       }
     }
     if (!used) {
-      throw UsageError("--price-per-gpu-hour", "the cluster has no device called '" + gpu + "'",
+      throw UsageError("--price-per-gpu-hour",
+                       "the cluster has no device called '" + gpu + "'",
                        "name one of the cluster's devices, or give one price for all");
     }
     begin = end + 1;
@@ -92,14 +95,17 @@ void SetSlowDevices(const std::vector<std::string>& entries, cluster::Cluster& c
     const bool named = entry.rfind("device=", 0) == 0 && colon != std::string::npos;
     const Result<std::int64_t> device =
         named ? ParseCount(entry.substr(7, colon - 7)) : Result<std::int64_t>(-1);
-    const Result<double> factor = named ? ParseNumber(entry.substr(colon + 1)) : Result<double>(0.0);
+    const Result<double> factor =
+        named ? ParseNumber(entry.substr(colon + 1)) : Result<double>(0.0);
     if (!device.ok() || !factor.ok() || *device < 0 || *device >= cluster.num_devices() ||
         *factor <= 0 || *factor > 1) {
-      throw UsageError("--slow",
-                       fmt::format("expected device=I:FACTOR with I below {} and a factor in (0, 1], "
-                                   "got '{}'",
-                                   cluster.num_devices(), entry),
-                       "for example --slow device=3:0.8");
+      throw UsageError(
+          "--slow",
+          fmt::format("expected device=I:FACTOR with I below {} and a factor in (0, 1], "
+                      "got '{}'",
+                      cluster.num_devices(),
+                      entry),
+          "for example --slow device=3:0.8");
     }
     cluster.slow_devices[static_cast<int>(*device)] = *factor;
   }
@@ -111,39 +117,43 @@ void CheckChoice(const std::string& option,
                  const std::vector<std::string>& later) {
   if (std::find(now.begin(), now.end(), value) != now.end()) return;
   if (std::find(later.begin(), later.end(), value) != later.end()) {
-    throw Error(ErrorKind::kUnavailable, "'" + value + "' is not available in this version", option,
+    throw Error(ErrorKind::kUnavailable,
+                "'" + value + "' is not available in this version",
+                option,
                 "use " + now.front());
   }
   std::string all;
   for (const auto* list : {&now, &later}) {
     for (const std::string& choice : *list) all += (all.empty() ? "" : ", ") + choice;
   }
-  throw UsageError(option, "expected one of " + all + ", got '" + value + "'",
-                   "use " + now.front());
+  throw UsageError(
+      option, "expected one of " + all + ", got '" + value + "'", "use " + now.front());
 }
 
 planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
-  CheckChoice("--space", arguments.space, {"full", "uniform"},
-              {"mist", "megatron", "deepspeed", "sailor"});
+  CheckChoice(
+      "--space", arguments.space, {"full", "uniform"}, {"mist", "megatron", "deepspeed", "sailor"});
   CheckChoice("--objective", arguments.objective, {"time"}, {"cost", "memory"});
   CheckChoice("--dtype", arguments.dtype, {"bf16", "fp16", "fp32"}, {});
   CheckChoice("--ops", arguments.ops, {"auto", "eager", "sdpa", "fused", "tempo", "lean"}, {});
-  CheckChoice("--target", arguments.target,
-              {"none", "palmist", "megatron", "deepspeed", "torchtitan", "accelerate"}, {});
+  CheckChoice("--target",
+              arguments.target,
+              {"none", "palmist", "megatron", "deepspeed", "torchtitan", "accelerate"},
+              {});
   planner::PlanRequest request;
   request.model = model::LoadModel(arguments.model).value();
   request.cluster = cluster::LoadCluster(arguments.cluster).value();
   if (!arguments.price.empty()) SetPrices(arguments.price, request.cluster);
   SetSlowDevices(arguments.slow, request.cluster);
-  request.calibration = arguments.calibration.empty()
-                            ? cluster::DefaultCalibration(request.cluster)
-                            : cluster::WithDefaults(
-                                  cluster::ReadCalibration(arguments.calibration).value(),
+  request.calibration =
+      arguments.calibration.empty()
+          ? cluster::DefaultCalibration(request.cluster)
+          : cluster::WithDefaults(cluster::ReadCalibration(arguments.calibration).value(),
                                   request.cluster);
   const bool has_sequence = request.model.spec.is_transformer();
   if (has_sequence && arguments.seq.empty()) {
-    throw UsageError("--seq", "a sequence length is needed for " + request.model.name,
-                     "for example --seq 2048");
+    throw UsageError(
+        "--seq", "a sequence length is needed for " + request.model.name, "for example --seq 2048");
   }
   if (!has_sequence && !arguments.seq.empty()) {
     throw UsageError("--seq", "a convolutional model has no sequence", "leave --seq out");
@@ -152,7 +162,8 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   request.global_batch = Read("--global-batch", arguments.batch, ParseCount);
   const auto check = [](const std::string& option, std::int64_t value, std::int64_t high) {
     if (value < 1 || value > high) {
-      throw UsageError(option, fmt::format("expected 1 to {}, got {}", high, value),
+      throw UsageError(option,
+                       fmt::format("expected 1 to {}, got {}", high, value),
                        "choose a value in that range");
     }
   };
@@ -160,7 +171,8 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   check("--global-batch", request.global_batch, 1 << 30);
   check("--top", arguments.top, 1000);
   if (arguments.threads < 0 || arguments.threads > 1024) {
-    throw UsageError("--threads", fmt::format("expected 1 to 1024, got {}", arguments.threads),
+    throw UsageError("--threads",
+                     fmt::format("expected 1 to 1024, got {}", arguments.threads),
                      "leave it out to use all cores");
   }
   if (has_sequence) {
@@ -168,7 +180,9 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
     if (longest > 0 && request.seq_len > longest) {
       throw UsageError("--seq",
                        fmt::format("{} has learned positions for {} tokens, got {}",
-                                   request.model.name, longest, request.seq_len),
+                                   request.model.name,
+                                   longest,
+                                   request.seq_len),
                        fmt::format("use --seq {} or less, or enlarge the position table in the "
                                    "configuration",
                                    longest));
@@ -180,17 +194,19 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   request.target = arguments.target;
   for (const std::string& fix : arguments.fix) planner::ParseFix(fix, request.fixed).value();
   if (!(arguments.gap >= 0 && arguments.gap < 1)) {
-    throw UsageError("--gap", fmt::format("expected a share in [0, 1), got {}", arguments.gap),
+    throw UsageError("--gap",
+                     fmt::format("expected a share in [0, 1), got {}", arguments.gap),
                      "for example 0.01");
   }
   if (!(arguments.expert_imbalance >= 1 && arguments.expert_imbalance <= 1e6)) {
-    throw UsageError("--expert-imbalance",
-                     fmt::format("expected busiest over mean, at least 1, got {}",
-                                 arguments.expert_imbalance),
-                     "1 is even routing");
+    throw UsageError(
+        "--expert-imbalance",
+        fmt::format("expected busiest over mean, at least 1, got {}", arguments.expert_imbalance),
+        "1 is even routing");
   }
   if (arguments.max_evaluations < 0) {
-    throw UsageError("--max-evaluations", "expected a count, got a negative number", "0 is no limit");
+    throw UsageError(
+        "--max-evaluations", "expected a count, got a negative number", "0 is no limit");
   }
   request.gap = arguments.gap;
   request.max_evaluations = arguments.max_evaluations;
@@ -217,20 +233,19 @@ int ReportInfeasible(Context& context, const planner::PlanResult& result) {
   const std::string change = result.closest.empty() ? "" : result.closest.front().change;
   const std::string message =
       fmt::format("no plan fits: the closest one ({}) is short of {:.1f} GiB a device on stage {}",
-                  DescribeLayout(result.nearest), short_bytes / static_cast<double>(kGiB), stage);
+                  plan::DescribeLayout(result.nearest),
+                  short_bytes / static_cast<double>(kGiB),
+                  stage);
   if (context.json) {
     nlohmann::ordered_json closest = nlohmann::ordered_json::array();
     for (const plan::ClosestMiss& miss : result.closest) {
-      closest.push_back({{"stage", miss.stage},
-                         {"short_bytes", miss.short_bytes},
-                         {"change", miss.change}});
+      closest.push_back(
+          {{"stage", miss.stage}, {"short_bytes", miss.short_bytes}, {"change", miss.change}});
     }
-    PrintJson(context, {{"error",
-                         {{"kind", ToString(kind)},
-                          {"message", message},
-                          {"field", ""},
-                          {"hint", change}}},
-                        {"closest", closest}});
+    PrintJson(context,
+              {{"error",
+                {{"kind", ToString(kind)}, {"message", message}, {"field", ""}, {"hint", change}}},
+               {"closest", closest}});
   } else {
     *context.err << "palmist: " << message << "\nwhat would fit: " << change << "\n\n";
     plan::Plan nearest = result.nearest;
@@ -256,7 +271,8 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
     throw Error(interrupted ? ErrorKind::kInterrupted : ErrorKind::kInfeasible,
                 interrupted ? "interrupted before any plan was found"
                             : "no plan was found before the limit",
-                "", interrupted ? "" : "raise --time-limit or --max-evaluations");
+                "",
+                interrupted ? "" : "raise --time-limit or --max-evaluations");
   }
   plan::Plan& best = result.plans.front();
   best.provenance = Provenance(request.calibration);
@@ -287,7 +303,10 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
 void AddPlanCommand(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PlanArguments>();
   CLI::App* command = AddCommand(
-      app, context, "plan", "find the fastest plan that fits",
+      app,
+      context,
+      "plan",
+      "find the fastest plan that fits",
       "palmist plan llama-2-7b --cluster a100-sxm4-80gb-2x8 --seq 4096 --global-batch 256",
       [&context, arguments] { return RunPlan(context, *arguments); });
   PlanArguments& a = *arguments;
@@ -305,16 +324,17 @@ void AddPlanCommand(CLI::App& app, Context& context) {
   command->add_option("--ops", a.ops, "operators: auto, eager, sdpa, fused, tempo or lean")
       ->capture_default_str();
   command->add_option("--fix", a.fix, "pin a value: key=value, repeatable")->take_all();
-  command->add_option("--target", a.target,
-                      "trainer: none, palmist, megatron, deepspeed, torchtitan or accelerate")
+  command
+      ->add_option("--target",
+                   a.target,
+                   "trainer: none, palmist, megatron, deepspeed, torchtitan or accelerate")
       ->capture_default_str();
   command->add_option("--calibration", a.calibration, "a calibration file");
   command->add_option("--objective", a.objective, "time")->capture_default_str();
   command->add_option("--price-per-gpu-hour", a.price, "USD, one for all or GPU=X,…");
   command->add_option("--gap", a.gap, "stop when proven this close to the best")
       ->capture_default_str();
-  command->add_option("--max-evaluations", a.max_evaluations, "0: no limit")
-      ->capture_default_str();
+  command->add_option("--max-evaluations", a.max_evaluations, "0: no limit")->capture_default_str();
   command->add_option("--expert-imbalance", a.expert_imbalance, "busiest expert rank over mean")
       ->capture_default_str();
   command->add_option("--slow", a.slow, "a slow device: device=I:FACTOR, repeatable")->take_all();

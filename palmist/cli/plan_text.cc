@@ -1,34 +1,19 @@
 #include "palmist/cli/plan_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "palmist/base/units.h"
-#include "palmist/model/lower.h"
+#include "palmist/plan/summary.h"
 
 namespace palmist::cli {
 namespace {
 
 constexpr int kMostStages = 10;  // longer pipelines are abridged
 constexpr int kBarWidth = 20;
-
-double UsedBytes(const plan::MemoryBytes& memory) {
-  return memory.reserved_peak + memory.communicators + memory.context;
-}
-
-std::size_t FullestStage(const plan::Plan& plan) {
-  std::size_t fullest = 0;
-  double most = -1;
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const plan::MemoryBytes& memory = plan.stages[i].predicted->memory;
-    const double fill = UsedBytes(memory) / memory.limit;
-    if (fill > most) most = fill, fullest = i;
-  }
-  return fullest;
-}
 
 int RecomputedLayers(const plan::Stage& stage) {
   int count = 0;
@@ -46,15 +31,6 @@ std::string Bar(double share) {
   return bar;
 }
 
-std::string DescribeOps(const model::OpVariants& ops) {
-  const std::string attention(model::ToString(ops.attention));
-  if (ops.norm == ops.activation && ops.norm == ops.loss && ops.norm == ops.dropout) {
-    const std::string rest(model::ToString(ops.norm));
-    return attention == rest ? rest : attention + "+" + rest;
-  }
-  return attention + "+mixed";
-}
-
 std::string DescribeDevices(const plan::Stage& stage) {
   const auto [low, high] = std::minmax_element(stage.devices.begin(), stage.devices.end());
   return *low == *high ? fmt::format("{}", *low) : fmt::format("{}-{}", *low, *high);
@@ -68,16 +44,31 @@ std::string Header(const plan::Plan& plan) {
       plan.seq_len > 0
           ? fmt::format("sequence {}, batch {}", plan.seq_len, plan.training.global_batch)
           : fmt::format("batch {}", plan.training.global_batch);
-  return fmt::format("{} ({} parameters) on {} ({}), {}, {}\n", plan.model_name,
-                     FormatCount(static_cast<double>(plan.params)), plan.cluster_name, cluster,
-                     work, plan.training.dtype);
+  return fmt::format("{} ({} parameters) on {} ({}), {}, {}\n",
+                     plan.model_name,
+                     FormatCount(static_cast<double>(plan.params)),
+                     plan.cluster_name,
+                     cluster,
+                     work,
+                     plan.training.dtype);
 }
 
 std::string StageTable(const plan::Plan& plan) {
   std::string text =
-      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {}\n", "stage",
-                  "layers", "devices", "batch", "dp", "tp", "sp", "zero", "recompute", "ops",
-                  "forward", "backward", "memory");
+      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {}\n",
+                  "stage",
+                  "layers",
+                  "devices",
+                  "batch",
+                  "dp",
+                  "tp",
+                  "sp",
+                  "zero",
+                  "recompute",
+                  "ops",
+                  "forward",
+                  "backward",
+                  "memory");
   const int count = static_cast<int>(plan.stages.size());
   for (int i = 0; i < count; ++i) {
     if (count > kMostStages && i >= kMostStages / 2 && i < count - kMostStages / 2 + 1) {
@@ -90,20 +81,28 @@ std::string StageTable(const plan::Plan& plan) {
     const plan::MemoryBytes& memory = stage.predicted->memory;
     const int recomputed = RecomputedLayers(stage);
     text += fmt::format(
-        "{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n", i,
-        fmt::format("{}-{}", stage.first_layer, stage.last_layer), DescribeDevices(stage),
-        stage.micro_batch, stage.dp, stage.tp, stage.sp ? "yes" : "no", stage.zero,
+        "{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n",
+        i,
+        fmt::format("{}-{}", stage.first_layer, stage.last_layer),
+        DescribeDevices(stage),
+        stage.micro_batch,
+        stage.dp,
+        stage.tp,
+        stage.sp ? "yes" : "no",
+        stage.zero,
         recomputed == 0 ? "none" : fmt::format("{} of {}", recomputed, stage.num_layers()),
-        DescribeOps(stage.ops), FormatSeconds(stage.predicted->forward_s),
-        FormatSeconds(stage.predicted->backward_s), FormatBytes(UsedBytes(memory)),
-        FormatPercent(UsedBytes(memory) / memory.limit));
+        plan::Describe(stage.ops),
+        FormatSeconds(stage.predicted->forward_s),
+        FormatSeconds(stage.predicted->backward_s),
+        FormatBytes(memory.needed()),
+        FormatPercent(memory.needed() / memory.limit));
   }
   return text;
 }
 
 using Share = std::pair<std::string, double>;
 
-std::vector<Share> MemoryShares(const plan::MemoryBytes& memory) {
+std::vector<Share> SplitMemory(const plan::MemoryBytes& memory) {
   return {{"weights", memory.weights},
           {"grads", memory.grads},
           {"optimizer", memory.optimizer},
@@ -116,39 +115,32 @@ std::vector<Share> MemoryShares(const plan::MemoryBytes& memory) {
           {"context", memory.context}};
 }
 
-std::vector<Share> TimeShares(const plan::Prediction& predicted) {
-  return {{"compute", predicted.compute_s},
-          {"tensor parallel", predicted.exposed_s.tp},
-          {"data parallel", predicted.exposed_s.dp},
-          {"pipeline sends", predicted.exposed_s.pp},
-          {"context parallel", predicted.exposed_s.cp},
-          {"expert parallel", predicted.exposed_s.ep},
-          {"host transfers", predicted.exposed_s.offload},
-          {"bubble", predicted.bubble_fraction * predicted.iteration_time_s},
-          {"optimizer", predicted.exposed_s.optimizer}};
-}
-
 std::string ShareRow(const Share& share, double total, const std::string& value) {
-  return fmt::format("{:<17}{:>9} {:>6} {}", share.first, value,
-                     FormatPercent(share.second / total), Bar(share.second / total));
+  return fmt::format("{:<19}{:>9} {:>6} {}",
+                     share.first,
+                     value,
+                     FormatPercent(share.second / total),
+                     Bar(share.second / total));
 }
 
 /// Memory on the left, time on the right.
 std::string Splits(const plan::Plan& plan) {
-  const std::size_t fullest = FullestStage(plan);
+  const std::size_t fullest = plan::FullestStage(plan);
   const plan::MemoryBytes& memory = plan.stages[fullest].predicted->memory;
   const plan::Prediction& predicted = *plan.predicted;
-  const std::vector<Share> left = MemoryShares(memory);
+  const std::vector<Share> left = SplitMemory(memory);
   std::vector<Share> right;
-  for (const Share& share : TimeShares(predicted)) {
-    if (share.second > 0.0005 * predicted.iteration_time_s) right.push_back(share);
+  for (const plan::TimeShare& share : plan::SplitTime(predicted)) {
+    if (share.seconds > 0.0005 * predicted.iteration_time_s) {
+      right.emplace_back(share.name, share.seconds);
+    }
   }
   std::string text = fmt::format(
-      "{:<58}{}\n",
+      "{:<60}{}\n",
       fmt::format("memory of stage {}, of {} a device", fullest, FormatBytes(memory.limit)),
       fmt::format("time of an iteration, {}", FormatSeconds(predicted.iteration_time_s)));
   for (std::size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
-    std::string line(58, ' ');
+    std::string line(60, ' ');
     if (i < left.size()) {
       // Bars are multi-byte: pad by hand.
       line = "  " + ShareRow(left[i], memory.limit, FormatBytes(left[i].second)) + "  ";
@@ -169,37 +161,33 @@ std::string StateBytes(const plan::Plan& plan) {
   return fmt::format(
       "states: {} bytes a parameter = weights {} ({}) + gradients {} ({}) + {} {}, before ZeRO and "
       "tensor parallelism divide them\n",
-      weight + grad + optimizer, weight, training.dtype, grad, training.grad_dtype,
-      training.optimizer.name, optimizer);
+      weight + grad + optimizer,
+      weight,
+      training.dtype,
+      grad,
+      training.grad_dtype,
+      training.optimizer.name,
+      optimizer);
 }
 
 }  // namespace
 
-std::string DescribeLayout(const plan::Plan& plan) {
-  const plan::Stage& stage = plan.stages.front();
-  std::string text = fmt::format("pp {}, dp {}, tp {}{}", plan.stages.size(), stage.dp, stage.tp,
-                                 stage.sp ? " (sp)" : "");
-  if (stage.cp > 1) text += fmt::format(", cp {}", stage.cp);
-  if (stage.ep > 1) text += fmt::format(", ep {}", stage.ep);
-  return text + fmt::format(", ZeRO-{}, micro-batch {}, {}", stage.zero, stage.micro_batch,
-                            DescribeOps(stage.ops));
-}
-
 std::vector<std::string> Advice(const plan::Plan& plan) {
   std::vector<std::string> advice;
-  const plan::MemoryBytes& memory = plan.stages[FullestStage(plan)].predicted->memory;
-  if (UsedBytes(memory) > 0.9 * memory.limit) {
-    advice.push_back(fmt::format(
-        "memory is tight: {} allocated, about {} reserved by the allocator; set "
-        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to keep fragmentation low",
-        FormatBytes(memory.allocated_peak), FormatBytes(memory.reserved_peak)));
+  const plan::MemoryBytes& memory = plan.stages[plan::FullestStage(plan)].predicted->memory;
+  if (memory.needed() > 0.9 * memory.limit) {
+    advice.push_back(
+        fmt::format("memory is tight: {} allocated, about {} reserved by the allocator; set "
+                    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to keep fragmentation low",
+                    FormatBytes(memory.allocated_peak),
+                    FormatBytes(memory.reserved_peak)));
   }
   const plan::ExposedSeconds& exposed = plan.predicted->exposed_s;
   const double network = exposed.tp + exposed.dp + exposed.pp + exposed.cp + exposed.ep;
   if (network > 0.25 * plan.predicted->iteration_time_s) {
-    advice.push_back(fmt::format(
-        "network-bound: {} of the iteration waits for communication between devices",
-        FormatPercent(network / plan.predicted->iteration_time_s)));
+    advice.push_back(
+        fmt::format("network-bound: {} of the iteration waits for communication between devices",
+                    FormatPercent(network / plan.predicted->iteration_time_s)));
   }
   return advice;
 }
@@ -211,7 +199,8 @@ std::string FormatPlan(const plan::Plan& plan,
   const plan::Prediction& predicted = *plan.predicted;
   std::string text = Header(plan);
   text += fmt::format("{} an iteration · {} {}/s · MFU {} · {} micro-batches · {}\n",
-                      FormatSeconds(predicted.iteration_time_s), FormatCount(predicted.tokens_per_s),
+                      FormatSeconds(predicted.iteration_time_s),
+                      FormatCount(predicted.tokens_per_s),
                       plan.seq_len > 0 ? "tokens" : "samples",
                       FormatPercent(predicted.model_flops_utilization),
                       plan.training.micro_batches,
@@ -222,25 +211,30 @@ std::string FormatPlan(const plan::Plan& plan,
   if (plan.search) {
     const plan::SearchSummary& search = *plan.search;
     text += fmt::format("{}: {} layouts, {} evaluated, {} ruled out by bounds, gap {}, {}\n",
-                        search.status, search.candidates, search.evaluated, search.pruned,
-                        FormatPercent(search.gap), FormatSeconds(search.seconds));
+                        search.status,
+                        search.candidates,
+                        search.evaluated,
+                        search.pruned,
+                        FormatPercent(search.gap),
+                        FormatSeconds(search.seconds));
   }
   text += '\n' + StageTable(plan) + '\n' + Splits(plan) + StateBytes(plan);
   if (!alternatives.empty()) {
     text += "\nalternatives\n";
     for (const plan::Plan& other : alternatives) {
-      const plan::MemoryBytes& memory = other.stages[FullestStage(other)].predicted->memory;
-      text += fmt::format("  {:<58}{:>9}  +{:<7}{:>9} a device\n", DescribeLayout(other),
-                          FormatSeconds(other.predicted->iteration_time_s),
-                          FormatPercent(other.predicted->iteration_time_s /
-                                            predicted.iteration_time_s - 1),
-                          FormatBytes(UsedBytes(memory)));
+      const plan::MemoryBytes& memory = other.stages[plan::FullestStage(other)].predicted->memory;
+      text += fmt::format(
+          "  {:<58}{:>9}  +{:<7}{:>9} a device\n",
+          plan::DescribeLayout(other),
+          FormatSeconds(other.predicted->iteration_time_s),
+          FormatPercent(other.predicted->iteration_time_s / predicted.iteration_time_s - 1),
+          FormatBytes(memory.needed()));
     }
   }
   if (!binding.empty()) text += "\nbinding: " + binding + '\n';
   for (const plan::ClosestMiss& miss : plan.closest) {
-    text += fmt::format("stage {} is short of {}: {}\n", miss.stage, FormatBytes(miss.short_bytes),
-                        miss.change);
+    text += fmt::format(
+        "stage {} is short of {}: {}\n", miss.stage, FormatBytes(miss.short_bytes), miss.change);
   }
   for (const std::string& note : notes) text += "note: " + note + '\n';
   return text;

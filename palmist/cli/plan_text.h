@@ -17,9 +17,6 @@ std::string FormatPlan(const plan::Plan& plan,
                        const std::string& binding = {},
                        const std::vector<std::string>& notes = {});
 
-/// Returns "pp 2, dp 4, tp 1, ZeRO-1, micro-batch 2, lean".
-std::string DescribeLayout(const plan::Plan& plan);
-
 /// Returns advice that follows from the prediction alone: memory near the limit, a network that
 /// takes much of the time, padded vocabulary, replicated key-value heads.
 std::vector<std::string> Advice(const plan::Plan& plan);

@@ -20,14 +20,15 @@ int RunPredict(Context& context, const PredictArguments& arguments) {
   const model::Model model = model::ParseConfig(plan.model_config, plan.model_name).value();
   const model::Graph graph = model::BuildGraph(model.spec);
   const cluster::Calibration calibration =
-      arguments.calibration.empty() ? cluster::DefaultCalibration(plan.cluster)
-                                    : cluster::WithDefaults(
-                                  cluster::ReadCalibration(arguments.calibration).value(),
+      arguments.calibration.empty()
+          ? cluster::DefaultCalibration(plan.cluster)
+          : cluster::WithDefaults(cluster::ReadCalibration(arguments.calibration).value(),
                                   plan.cluster);
   plan.search.reset();
   cost::Predict(plan, graph, calibration);
   plan.provenance["calibration"] = calibration.name;
-  const std::vector<std::string> notes = Advice(plan);
+  std::vector<std::string> notes = plan::Notes(plan, graph, model.spec);
+  for (std::string& advice : Advice(plan)) notes.push_back(std::move(advice));
   if (!arguments.report.empty()) {
     report::PlanPage(plan, {}, {.what_binds = {}, .notes = notes}).Write(arguments.report).value();
   }
@@ -43,10 +44,12 @@ int RunPredict(Context& context, const PredictArguments& arguments) {
 
 void AddPredictCommand(CLI::App& app, Context& context) {
   const auto arguments = std::make_shared<PredictArguments>();
-  CLI::App* command =
-      AddCommand(app, context, "predict", "time and memory of a given plan, without a search",
-                 "palmist predict plan.json",
-                 [&context, arguments] { return RunPredict(context, *arguments); });
+  CLI::App* command = AddCommand(app,
+                                 context,
+                                 "predict",
+                                 "time and memory of a given plan, without a search",
+                                 "palmist predict plan.json",
+                                 [&context, arguments] { return RunPredict(context, *arguments); });
   command->add_option("PLAN", arguments->plan, "a plan file")->required();
   command->add_option("--calibration", arguments->calibration, "a calibration file");
   command->add_option("--report", arguments->report, "write an HTML page");

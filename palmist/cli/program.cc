@@ -16,11 +16,12 @@ namespace {
 
 void ReportError(Context& context, const Error& error) {
   if (context.json) {
-    PrintJson(context, {{"error",
-                         {{"kind", ToString(error.kind())},
-                          {"message", error.message()},
-                          {"field", error.field()},
-                          {"hint", error.hint()}}}});
+    PrintJson(context,
+              {{"error",
+                {{"kind", ToString(error.kind())},
+                 {"message", error.message()},
+                 {"field", error.field()},
+                 {"hint", error.hint()}}}});
     return;
   }
   *context.err << "palmist: " << Printable(error.what()) << '\n';
@@ -38,13 +39,15 @@ Error FromParseError(const CLI::ParseError& error, const CLI::App& app) {
     const std::vector<std::string> unknown = command->remaining();
     if (!unknown.empty()) {
       const std::vector<std::string> near = NearestNames(unknown.front(), names, 1);
-      return UsageError("", "unknown argument '" + unknown.front() + "'",
+      return UsageError("",
+                        "unknown argument '" + unknown.front() + "'",
                         (near.empty() ? "" : "did you mean " + near.front() + "? ") + hint);
     }
   }
   if (app.get_subcommands().empty() && !app.remaining().empty()) {
     const std::vector<std::string> near = NearestNames(app.remaining().front(), names, 1);
-    return UsageError("", "unknown command '" + app.remaining().front() + "'",
+    return UsageError("",
+                      "unknown command '" + app.remaining().front() + "'",
                       (near.empty() ? "" : "did you mean palmist " + near.front() + "? ") + hint);
   }
   return UsageError("", error.what(), hint);
@@ -55,7 +58,9 @@ int RunCommand(Context& context) {
     const int code = context.command();
     context.out->flush();
     if (!*context.out) {
-      throw Error(ErrorKind::kRuntime, "the result could not be written to standard output", "",
+      throw Error(ErrorKind::kRuntime,
+                  "the result could not be written to standard output",
+                  "",
                   "is the disk full, or the reader gone?");
     }
     return code;
@@ -63,8 +68,11 @@ int RunCommand(Context& context) {
     ReportError(context, error);
     return ExitCode(error.kind());
   } catch (const std::bad_alloc&) {
-    ReportError(context, Error(ErrorKind::kRuntime, "out of memory", "",
-                               "use a smaller model or cluster, or more host memory"));
+    ReportError(context,
+                Error(ErrorKind::kRuntime,
+                      "out of memory",
+                      "",
+                      "use a smaller model or cluster, or more host memory"));
     return ExitCode(ErrorKind::kRuntime);
   } catch (const std::exception& error) {
     ReportError(context, Error(ErrorKind::kInternal, error.what(), "", "please report this"));
@@ -81,7 +89,8 @@ CLI::App* AddCommand(CLI::App& app,
                      const std::string& example,
                      std::function<int()> run) {
   CLI::App* command = app.add_subcommand(name, description);
-  command->add_flag("--json", context.json, "print the result as JSON, and nothing else, on stdout");
+  command->add_flag(
+      "--json", context.json, "print the result as JSON, and nothing else, on stdout");
   command->footer("Example:\n  " + example);
   command->callback([&context, run = std::move(run)] { context.command = run; });
   return command;

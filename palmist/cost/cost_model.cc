@@ -22,8 +22,7 @@ ModelCost<Expr> CostModel::Derive(const model::Graph& graph,
   ModelCost<Expr> cost;
   for (const model::Layer& kind : graph.kinds) {
     // Post-norm layers follow one another, or an embedding that ends with the same norm.
-    const bool after_norm =
-        kind.output_is_norm && options.variants.norm == model::Variant::kLean;
+    const bool after_norm = kind.output_is_norm && options.variants.norm == model::Variant::kLean;
     cost.kinds.push_back(derive(kind, after_norm));
   }
   cost.embedding = derive(graph.embedding, false);
@@ -67,8 +66,7 @@ std::vector<ModelCost<double>> CostModel::Evaluate(std::span<const LayoutInputs>
     costs[i].kinds.resize(formulas_.kinds.size());
     std::size_t output = 0;
     ForEachLayer(costs[i], [&](LayerCost<double>& layer) {
-      LayerCost<double>::ForEachField(
-          [&](auto field) { layer.*field = results[output++][i]; });
+      LayerCost<double>::ForEachField([&](auto field) { layer.*field = results[output++][i]; });
     });
   }
   return costs;

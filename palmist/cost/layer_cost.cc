@@ -15,8 +15,8 @@ using model::StepClass;
 using symbolic::Domain;
 
 constexpr std::array<std::string_view, 3> kGroups = {"tp", "cp", "ep"};
-constexpr std::array<std::string_view, 4> kKinds = {"all_reduce", "gather", "scatter",
-                                                    "all_to_all"};
+constexpr std::array<std::string_view, 4> kKinds = {
+    "all_reduce", "gather", "scatter", "all_to_all"};
 
 std::string GroupSymbol(std::size_t group, std::size_t kind, std::string_view unit) {
   return std::string(kGroups[group]) + "_" + std::string(kKinds[kind]) + std::string(unit);
@@ -71,9 +71,19 @@ void AddCollectives(std::span<const Collective> collectives, bool forward, Layer
 }  // namespace
 
 std::vector<std::string> LayoutInputs::Names() {
-  std::vector<std::string> names = {"b", "s", "tp", "sd", "cp", "ep", "x", "grad_bytes",
-                                    "gemm_s_per_flop", "gemm_launch_s", "attention_s_per_flop",
-                                    "memory_s_per_byte", "launch_s"};
+  std::vector<std::string> names = {"b",
+                                    "s",
+                                    "tp",
+                                    "sd",
+                                    "cp",
+                                    "ep",
+                                    "x",
+                                    "grad_bytes",
+                                    "gemm_s_per_flop",
+                                    "gemm_launch_s",
+                                    "attention_s_per_flop",
+                                    "memory_s_per_byte",
+                                    "launch_s"};
   for (std::size_t group = 0; group < kGroups.size(); ++group) {
     for (std::size_t kind = 0; kind < kKinds.size(); ++kind) {
       names.push_back(GroupSymbol(group, kind, "_s"));
@@ -84,13 +94,29 @@ std::vector<std::string> LayoutInputs::Names() {
 }
 
 std::vector<double> LayoutInputs::Values() const {
-  std::vector<double> values = {b, s, tp, sd, cp, ep, x, grad_bytes, gemm_s_per_flop,
-                                gemm_launch_s, attention_s_per_flop, memory_s_per_byte, launch_s};
+  std::vector<double> values = {b,
+                                s,
+                                tp,
+                                sd,
+                                cp,
+                                ep,
+                                x,
+                                grad_bytes,
+                                gemm_s_per_flop,
+                                gemm_launch_s,
+                                attention_s_per_flop,
+                                memory_s_per_byte,
+                                launch_s};
   for (const Group* group : {&tp_group, &cp_group, &ep_group}) {
     values.insert(values.end(),
-                  {group->all_reduce_s, group->all_reduce_s_per_byte, group->gather_s,
-                   group->gather_s_per_byte, group->scatter_s, group->scatter_s_per_byte,
-                   group->all_to_all_s, group->all_to_all_s_per_byte});
+                  {group->all_reduce_s,
+                   group->all_reduce_s_per_byte,
+                   group->gather_s,
+                   group->gather_s_per_byte,
+                   group->scatter_s,
+                   group->scatter_s_per_byte,
+                   group->all_to_all_s,
+                   group->all_to_all_s_per_byte});
   }
   return values;
 }
@@ -109,10 +135,10 @@ LayerCost<Expr> DeriveLayerCost(const model::LoweredLayer& layer) {
     cost.expert_weights += step.expert_elements;
     cost.tied_weights += step.tied_elements;
     cost.forward_flops += step.forward_flops;
-    cost.forward_s += ComputeSeconds(step.step_class, step.forward_flops, step.forward_bytes,
-                                     step.forward_kernels);
-    cost.backward_s += ComputeSeconds(step.step_class, step.backward_flops, step.backward_bytes,
-                                      step.backward_kernels);
+    cost.forward_s += ComputeSeconds(
+        step.step_class, step.forward_flops, step.forward_bytes, step.forward_kernels);
+    cost.backward_s += ComputeSeconds(
+        step.step_class, step.backward_flops, step.backward_bytes, step.backward_kernels);
     AddCollectives(step.forward_collectives, true, cost);
     AddCollectives(step.backward_collectives, false, cost);
     for (const int buffer : step.saved) {
@@ -122,8 +148,8 @@ LayerCost<Expr> DeriveLayerCost(const model::LoweredLayer& layer) {
   }
   for (const int index : made_again) {
     const Step& step = layer.steps[index];
-    cost.backward_s += ComputeSeconds(step.step_class, step.forward_flops, step.forward_bytes,
-                                      step.forward_kernels);
+    cost.backward_s += ComputeSeconds(
+        step.step_class, step.forward_flops, step.forward_bytes, step.forward_kernels);
   }
   return cost;
 }

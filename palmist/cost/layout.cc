@@ -74,15 +74,12 @@ StageRates ComputeRates(const LayoutContext& context,
     const cluster::DeviceCalibration& calibration = context.calibration.For(device);
     const cluster::SaturationCurve& gemm = calibration.compute.GemmCurve(context.dtype);
     const double memory_rate = device.memory_bytes_per_s * device.speed;
-    const auto slower = [](double& value, double candidate) {
-      value = std::max(value, candidate);
-    };
+    const auto slower = [](double& value, double candidate) { value = std::max(value, candidate); };
     slower(in.gemm_s_per_flop, 1 / (peak * gemm.max_fraction));
     slower(in.gemm_launch_s,
            gemm.half_flops / (peak * gemm.max_fraction) + calibration.compute.launch_s);
     slower(in.attention_s_per_flop, 1 / (peak * calibration.compute.attention_fraction));
-    slower(in.memory_s_per_byte,
-           1 / (memory_rate * calibration.compute.memory_bound_fraction));
+    slower(in.memory_s_per_byte, 1 / (memory_rate * calibration.compute.memory_bound_fraction));
     slower(in.launch_s, calibration.compute.launch_s);
     slower(rates.optimizer_s_per_byte, 1 / (memory_rate * calibration.compute.optimizer_fraction));
     slower(rates.host_to_device_s_per_byte,
@@ -96,8 +93,7 @@ StageRates ComputeRates(const LayoutContext& context,
     rates.host_bytes = std::min(rates.host_bytes, group.host_memory_per_device_bytes());
     const bool one_node = context.cluster.PlaceOf(devices.front()).node ==
                           context.cluster.PlaceOf(devices.back()).node;
-    rates.interference =
-        one_node ? calibration.interference : calibration.interference_inter_node;
+    rates.interference = one_node ? calibration.interference : calibration.interference_inter_node;
   }
 
   const auto fill = [&](LayoutInputs::Group& group, int size, int stride) {
@@ -108,19 +104,33 @@ StageRates ComputeRates(const LayoutContext& context,
     const Rate gather = rate(CollectiveKind::kAllGather);
     const Rate scatter = rate(CollectiveKind::kReduceScatter);
     const Rate exchange = rate(CollectiveKind::kAllToAll);
-    group = {reduce.alpha_s,  reduce.s_per_byte,  gather.alpha_s,   gather.s_per_byte,
-             scatter.alpha_s, scatter.s_per_byte, exchange.alpha_s, exchange.s_per_byte};
+    group = {reduce.alpha_s,
+             reduce.s_per_byte,
+             gather.alpha_s,
+             gather.s_per_byte,
+             scatter.alpha_s,
+             scatter.s_per_byte,
+             exchange.alpha_s,
+             exchange.s_per_byte};
   };
   fill(in.tp_group, layout.tp, 1);
   fill(in.cp_group, layout.cp, layout.tp);
   fill(in.ep_group, layout.ep, layout.tp);
   const int replicas = layout.dp * layout.cp;
-  rates.data_all_reduce = SlowestGroup(context, devices, CollectiveKind::kAllReduce, replicas,
-                                       layout.tp, replicas * layout.tp);
-  rates.shard_gather = SlowestGroup(context, devices, CollectiveKind::kAllGather,
-                                    layout.zero_shard, layout.tp, layout.zero_shard * layout.tp);
-  rates.shard_scatter = SlowestGroup(context, devices, CollectiveKind::kReduceScatter,
-                                     layout.zero_shard, layout.tp, layout.zero_shard * layout.tp);
+  rates.data_all_reduce = SlowestGroup(
+      context, devices, CollectiveKind::kAllReduce, replicas, layout.tp, replicas * layout.tp);
+  rates.shard_gather = SlowestGroup(context,
+                                    devices,
+                                    CollectiveKind::kAllGather,
+                                    layout.zero_shard,
+                                    layout.tp,
+                                    layout.zero_shard * layout.tp);
+  rates.shard_scatter = SlowestGroup(context,
+                                     devices,
+                                     CollectiveKind::kReduceScatter,
+                                     layout.zero_shard,
+                                     layout.tp,
+                                     layout.zero_shard * layout.tp);
   if (!next.empty()) {
     // Ranks send to their like at once: the last device of this stage to the first of the next is
     // as far as any.

@@ -97,8 +97,7 @@ class Walk {
   /// The gradients that are live; several buffers may share one.
   class Gradients {
    public:
-    explicit Gradients(const LoweredLayer& layer)
-        : layer_(layer), of_(layer.buffers.size(), -1) {}
+    explicit Gradients(const LoweredLayer& layer) : layer_(layer), of_(layer.buffers.size(), -1) {}
 
     void Make(int buffer) {
       of_[buffer] = static_cast<int>(sizes_.size());

@@ -10,11 +10,11 @@ using symbolic::Expr;
 
 /// Bytes on one rank for one micro-batch, as expressions over the symbols of `model/graph.h`.
 struct LayerMemory {
-  Expr input;          ///< the layer's input: all that a recomputed layer keeps
+  Expr input;  ///< the layer's input: all that a recomputed layer keeps
   /// What a layer that is not recomputed keeps, with its input where needed, without its output,
   /// which is the next layer's input.
   Expr kept;
-  Expr forward_peak;   ///< largest sum of live buffers while forward runs, with what it keeps
+  Expr forward_peak;  ///< largest sum of live buffers while forward runs, with what it keeps
   /// The same in backward, starting from `kept` and the output's gradient. A weight's gradient is
   /// made beside the sum it is then added to: `grad_bytes` (GradBytes()) times its elements.
   Expr backward_peak;

@@ -6,8 +6,8 @@
 namespace palmist::cost {
 
 double OverlappedSeconds(const ResourceSeconds& work, const cluster::Interference& interference) {
-  std::array<double, cluster::kNumResources> left = {work.compute, work.device_to_device,
-                                                     work.host_to_device, work.device_to_host};
+  std::array<double, cluster::kNumResources> left = {
+      work.compute, work.device_to_device, work.host_to_device, work.device_to_host};
   double total = 0;
   while (true) {
     unsigned active = 0;

@@ -60,9 +60,7 @@ double CommunicatorBytes(const plan::Stage& stage,
 }  // namespace
 
 double StageEstimate::ExcessBytes() const {
-  const double device =
-      memory.reserved_peak + memory.communicators + memory.context - memory.limit;
-  return std::max(device, host_bytes - host_limit_bytes);
+  return std::max(memory.needed() - memory.limit, host_bytes - host_limit_bytes);
 }
 
 Layout LayoutOf(const plan::Stage& stage) {
@@ -126,7 +124,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   }
   StageContent<double> content =
       CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed);
-  content.in_flight = schedule::InFlight(training_.schedule, num_stages, index, training_.micro_batches);
+  content.in_flight =
+      schedule::InFlight(training_.schedule, num_stages, index, training_.micro_batches);
   content.embedding = stage.embedding ? 1 : 0;
   content.head = stage.head ? 1 : 0;
 
@@ -137,7 +136,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   states.weight_bytes = weight_bytes();
   states.grad_bytes = grad_bytes();
   states.optimizer_bytes = training_.optimizer.state_bytes_per_param;
-  if (stage.zero >= 1) states.optimizer_shards = shard, states.expert_optimizer_shards = expert_shard;
+  if (stage.zero >= 1)
+    states.optimizer_shards = shard, states.expert_optimizer_shards = expert_shard;
   if (stage.zero >= 2) states.grad_shards = shard, states.expert_grad_shards = expert_shard;
   if (stage.zero >= 3) states.weight_shards = shard, states.expert_weight_shards = expert_shard;
   states.offload_weights = stage.offload.weights;
@@ -166,8 +166,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const auto kept_on_host = [&](double ratio, double kept_bytes) {
     return ratio < 1 ? kept_bytes * ratio / (1 - ratio) : 0;
   };
-  const double state_elements = weights.dense / states.optimizer_shards +
-                                weights.expert / states.expert_optimizer_shards;
+  const double state_elements =
+      weights.dense / states.optimizer_shards + weights.expert / states.expert_optimizer_shards;
   const double weight_elements =
       weights.dense / states.weight_shards + weights.expert / states.expert_weight_shards;
   const double grad_elements =
@@ -180,8 +180,10 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
 
   // Time of a steady micro-batch: the phases of the overlap-centric schedule.
   const StageTime<double> time = ComposeTime(layers, content);
-  const double weight_bytes_here = weights.total() * states.weight_bytes;
-  const double grad_bytes_here = weights.total() * states.grad_bytes;
+  // Routed experts are replicated over fewer ranks: over none where ep reaches the replicas.
+  const double replicated = weights.dense + (stage.ep < replicas ? weights.expert : 0);
+  const double weight_bytes_here = replicated * states.weight_bytes;
+  const double grad_bytes_here = replicated * states.grad_bytes;
   const double per_layer = weights.layers;
   const auto shard_seconds = [&](const Rate& rate, double moved) {
     return shard > 1 ? per_layer * rate.alpha_s + moved * rate.s_per_byte : 0;
@@ -200,8 +202,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   }
   double activation_total = 0;
   for (std::size_t k = 0; k < layers.kinds.size(); ++k) {
-    activation_total += content.plain[k] * layers.kinds[k].kept +
-                        content.recomputed[k] * layers.kinds[k].input;
+    activation_total +=
+        content.plain[k] * layers.kinds[k].kept + content.recomputed[k] * layers.kinds[k].input;
   }
   const double weights_in_s = states.offload_weights * states.weight_bytes * weight_elements *
                               rates.host_to_device_s_per_byte;
@@ -219,8 +221,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const ResourceSeconds backward_work = {
       .compute = time.backward_s,
       .device_to_device = gather_s + steady_reduce_s,
-      .host_to_device = weights_in_s + (grads_move + activations_move) *
-                                           rates.host_to_device_s_per_byte,
+      .host_to_device =
+          weights_in_s + (grads_move + activations_move) * rates.host_to_device_s_per_byte,
       .device_to_host = grads_move * rates.device_to_host_s_per_byte};
   const auto overlapped = [&](const ResourceSeconds& work) {
     return OverlappedSeconds(work, rates.interference);
@@ -234,9 +236,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const double on_device_s =
       overlapped(without_host(forward_work)) + overlapped(without_host(backward_work));
 
-  const LayerCost<double>& first_kind =
-      layers.kinds[static_cast<std::size_t>(graph_.layers[static_cast<std::size_t>(
-          stage.first_layer)])];
+  const LayerCost<double>& first_kind = layers.kinds[static_cast<std::size_t>(
+      graph_.layers[static_cast<std::size_t>(stage.first_layer)])];
   const double hop_s = rates.send.Seconds(first_kind.input);
   const double send_forward_s = index + 1 < num_stages ? hop_s : 0;
   const double send_backward_s = index > 0 ? hop_s : 0;
@@ -249,8 +250,7 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   estimate.dp_s = on_device_s - estimate.compute_s;
   estimate.offload_s = forward_s + backward_s - on_device_s;
   estimate.pp_s = send_forward_s + send_backward_s;
-  estimate.model_flops =
-      3 * time.forward_flops * static_cast<double>(stage.devices.size());
+  estimate.model_flops = 3 * time.forward_flops * static_cast<double>(stage.devices.size());
 
   // After the last backward: what the reduction of unsharded gradients leaves exposed.
   if (stage.zero <= 1 && reduce_s > 0) {
@@ -258,9 +258,9 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
     last.device_to_device += reduce_s;
     estimate.point.last_extra_s = overlapped(last) - backward_s;
   }
-  if (tied_apart && stage.dp >= 1) {
-    const double table = (stage.embedding ? layers.embedding.weights : layers.head.tied_weights) *
-                         states.grad_bytes;
+  if (tied_apart) {
+    const double table =
+        (stage.embedding ? layers.embedding.weights : layers.head.tied_weights) * states.grad_bytes;
     estimate.point.last_extra_s += embedding_reduce.Seconds(table);
   }
 
@@ -268,31 +268,20 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const double step_bytes =
       state_elements * (states.grad_bytes + 2 * states.optimizer_bytes + states.weight_bytes);
   const double host_states = states.offload_optimizer * states.optimizer_bytes * state_elements;
-  const double gather_updated_s = stage.zero == 1 || stage.zero == 2
-                                      ? shard_seconds(rates.shard_gather, weight_bytes_here)
-                                      : 0;
-  ResourceSeconds step = {.compute = step_bytes * rates.optimizer_s_per_byte,
-                          .device_to_device = gather_updated_s,
-                          .host_to_device = host_states * rates.host_to_device_s_per_byte,
-                          .device_to_host = host_states * rates.device_to_host_s_per_byte};
-  if (training_.grad_clip > 0) {
-    // Clipping needs the norm of all gradients first, so nothing of the step can be deferred; the
-    // gathers of updated weights still run beside the next forward.
-    estimate.optimizer_s = overlapped(without_host(
-        {.compute = step.compute, .device_to_device = 0, .host_to_device = 0, .device_to_host = 0}));
-    ResourceSeconds first = forward_work;
-    first.device_to_device += step.device_to_device;
-    first.host_to_device += step.host_to_device;
-    first.device_to_host += step.device_to_host;
-    estimate.point.first_extra_s = overlapped(first) - forward_s;
-  } else {
-    ResourceSeconds first = forward_work;
-    first.compute += step.compute;
-    first.device_to_device += step.device_to_device;
-    first.host_to_device += step.host_to_device;
-    first.device_to_host += step.device_to_host;
-    estimate.point.first_extra_s = overlapped(first) - forward_s;
-  }
+  const double gather_updated_s =
+      stage.zero == 1 || stage.zero == 2 ? shard_seconds(rates.shard_gather, weight_bytes_here) : 0;
+  // Clipping needs the norm of all gradients first, so its arithmetic follows the last backward on
+  // every stage; without it each layer's step runs just before its next forward. What moves runs
+  // beside the first forward either way.
+  const double step_s = step_bytes * rates.optimizer_s_per_byte;
+  const bool deferred = training_.grad_clip == 0;
+  ResourceSeconds first = forward_work;
+  first.compute += deferred ? step_s : 0;
+  first.device_to_device += gather_updated_s;
+  first.host_to_device += host_states * rates.host_to_device_s_per_byte;
+  first.device_to_host += host_states * rates.device_to_host_s_per_byte;
+  estimate.point.first_extra_s = overlapped(first) - forward_s;
+  estimate.optimizer_s = deferred ? 0 : step_s;
   return estimate;
 }
 
@@ -320,8 +309,7 @@ plan::Prediction Summarize(const plan::Plan& plan,
   const double samples = static_cast<double>(plan.training.global_batch);
   const double tokens = samples * static_cast<double>(std::max<std::int64_t>(plan.seq_len, 1));
   prediction.tokens_per_s = tokens / total_s;
-  prediction.model_flops_utilization =
-      model_flops * micro_batches / (total_s * peak_flops_per_s);
+  prediction.model_flops_utilization = model_flops * micro_batches / (total_s * peak_flops_per_s);
 
   const StageEstimate& worst = stages[slowest];
   std::vector<schedule::StagePoint> bare = points;
@@ -360,7 +348,8 @@ void Predict(plan::Plan& plan,
     const plan::Stage& stage = plan.stages[i];
     const std::string field = "stages[" + std::to_string(i) + "]";
     const auto refuse = [&](const std::string& name, const std::string& hint) {
-      throw Error(ErrorKind::kUnavailable, "this version cannot price it", field + "." + name, hint);
+      throw Error(
+          ErrorKind::kUnavailable, "this version cannot price it", field + "." + name, hint);
     };
     if (!stage.replicas.empty()) refuse("replicas", "use like replicas (dp)");
     if (!stage.chunks.empty()) refuse("chunks", "use one chunk a stage");
@@ -368,20 +357,20 @@ void Predict(plan::Plan& plan,
       if (range.mode != plan::RecomputeMode::kFull) refuse("recompute", "use mode full");
     }
   }
-  Estimator estimator(graph, plan.cluster, calibration, plan.training,
-                      static_cast<double>(plan.seq_len), options);
+  Estimator estimator(
+      graph, plan.cluster, calibration, plan.training, static_cast<double>(plan.seq_len), options);
   const LayoutContext context = estimator.layout_context();
   const int num_stages = static_cast<int>(plan.stages.size());
-  const Rate embedding_reduce =
-      PairAllReduce(context, plan.stages.front().devices.front(), plan.stages.back().devices.front());
+  const Rate embedding_reduce = PairAllReduce(
+      context, plan.stages.front().devices.front(), plan.stages.back().devices.front());
   std::vector<StageEstimate> estimates;
   double peak = 0;
   plan.closest.clear();
   for (int i = 0; i < num_stages; ++i) {
     plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
-    const std::vector<int> next =
-        i + 1 < num_stages ? plan.stages[static_cast<std::size_t>(i) + 1].devices
-                           : std::vector<int>();
+    const std::vector<int> next = i + 1 < num_stages
+                                      ? plan.stages[static_cast<std::size_t>(i) + 1].devices
+                                      : std::vector<int>();
     const StageRates rates = ComputeRates(context, LayoutOf(stage), stage.devices, next);
     const ModelCost<double> layers =
         estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.inputs, 1)).front();

@@ -9,8 +9,8 @@
 
 #include "palmist/cost/cost_model.h"
 #include "palmist/cost/layout.h"
-#include "palmist/schedule/pipeline.h"
 #include "palmist/plan/plan.h"
+#include "palmist/schedule/pipeline.h"
 
 namespace palmist::cost {
 
@@ -22,14 +22,14 @@ struct PredictOptions {
 
 /// Everything a stage costs; the plan file's `predicted` and what explains it.
 struct StageEstimate {
-  schedule::StagePoint point;              ///< as the pipeline formula takes it
+  schedule::StagePoint point;  ///< as the pipeline formula takes it
   plan::MemoryBytes memory;
-  double host_bytes = 0;         ///< host memory a rank needs
+  double host_bytes = 0;  ///< host memory a rank needs
   double host_limit_bytes = 0;
-  double optimizer_s = 0;        ///< the step with what it moves, where it is not deferred
+  double optimizer_s = 0;  ///< the step with what it moves, where it is not deferred
   /// Seconds of a steady micro-batch, by cause; together `point.forward_s + backward_s`.
   double compute_s = 0, tp_s = 0, cp_s = 0, ep_s = 0, dp_s = 0, pp_s = 0, offload_s = 0;
-  double model_flops = 0;        ///< of all ranks for one micro-batch, forward and backward
+  double model_flops = 0;  ///< of all ranks for one micro-batch, forward and backward
 
   /// Bytes by which the stage exceeds the device's or the host's limit; at most 0 where it fits.
   double ExcessBytes() const;

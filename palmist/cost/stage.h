@@ -50,9 +50,7 @@ template <typename T>
 struct StageMemory {
   T weights{}, grads{}, optimizer{}, activations{}, transient{}, buffers{}, logits{};
 
-  T Sum() const {
-    return weights + grads + optimizer + activations + transient + buffers + logits;
-  }
+  T Sum() const { return weights + grads + optimizer + activations + transient + buffers + logits; }
 };
 
 /// Returns a stage's memory by category.
@@ -97,15 +95,15 @@ StageMemory<T> ComposeMemory(const ModelCost<T>& model,
                  (dense / states.grad_shards + expert / states.expert_grad_shards);
   memory.optimizer = states.optimizer_bytes * (1 - states.offload_optimizer) *
                      (dense / states.optimizer_shards + expert / states.expert_optimizer_shards);
-  memory.activations = (content.in_flight * (kept + ends) + held) *
-                           (1 - states.offload_activations) +
-                       Select(states.offload_activations, 2 * largest_kept, T{0});
-  memory.logits =
-      content.head * Max(model.head.forward_peak, model.head.backward_peak);
+  memory.activations =
+      (content.in_flight * (kept + ends) + held) * (1 - states.offload_activations) +
+      Select(states.offload_activations, 2 * largest_kept, T{0});
+  memory.logits = content.head * Max(model.head.forward_peak, model.head.backward_peak);
   memory.transient = Max(extra - memory.logits, T{0});
   memory.buffers =
       Select(states.weight_shards - 1 + states.offload_weights,
-             2 * states.weight_bytes * largest, T{0}) +
+             2 * states.weight_bytes * largest,
+             T{0}) +
       Select(states.grad_shards - 1 + states.offload_grads, 2 * states.grad_bytes * largest, T{0});
   return memory;
 }
@@ -131,9 +129,12 @@ StageTime<T> ComposeTime(const ModelCost<T>& model, const StageContent<T>& conte
     time.ep_forward_s = time.ep_forward_s + count * cost.ep_forward_s;
     time.forward_flops = time.forward_flops + count * cost.forward_flops;
     time.backward_s = time.backward_s + count * cost.backward_s + again * cost.forward_s;
-    time.tp_backward_s = time.tp_backward_s + count * cost.tp_backward_s + again * cost.tp_forward_s;
-    time.cp_backward_s = time.cp_backward_s + count * cost.cp_backward_s + again * cost.cp_forward_s;
-    time.ep_backward_s = time.ep_backward_s + count * cost.ep_backward_s + again * cost.ep_forward_s;
+    time.tp_backward_s =
+        time.tp_backward_s + count * cost.tp_backward_s + again * cost.tp_forward_s;
+    time.cp_backward_s =
+        time.cp_backward_s + count * cost.cp_backward_s + again * cost.cp_forward_s;
+    time.ep_backward_s =
+        time.ep_backward_s + count * cost.ep_backward_s + again * cost.ep_forward_s;
   };
   for (std::size_t k = 0; k < model.kinds.size(); ++k) {
     add(model.kinds[k], content.plain[k] + content.recomputed[k], content.recomputed[k]);

@@ -113,8 +113,8 @@ struct Op {
   ActivationKind activation = ActivationKind::kGelu;  ///< kActivation, kGatedActivation
   NormSpec norm;                                      ///< kNorm
   Expr rows;                                          ///< kNorm, kLoss: vectors on one rank
-  Expr normalised;  ///< kNorm: elements, where the norm covers a part of the tensor; else 0
-  double dropout = 0;                                 ///< kDropout, kAttention
+  Expr normalised;     ///< kNorm: elements, where the norm covers a part of the tensor; else 0
+  double dropout = 0;  ///< kDropout, kAttention
   /// kAttention: (batch, heads on this rank, queries) and keys seen, per rank.
   AttentionSpec attention;
   Expr score_rows;            ///< b * heads/tp * queries

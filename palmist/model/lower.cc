@@ -34,15 +34,16 @@ Result<Variant> ParseVariant(std::string_view name) {
     if (known_name == name) return value;
     known += (known.empty() ? "" : ", ") + std::string(known_name);
   }
-  return UsageError("ops", "expected an operator variant, got '" + std::string(name) + "'",
+  return UsageError("ops",
+                    "expected an operator variant, got '" + std::string(name) + "'",
                     "use one of " + known);
 }
 
 OpVariants UniformVariants(Variant variant) {
   // Only attention has a variant with a fused softmax alone.
   const Variant other = variant == Variant::kFusedSoftmax ? Variant::kFused : variant;
-  return {.attention = variant, .norm = other, .activation = other, .dropout = other,
-          .loss = other};
+  return {
+      .attention = variant, .norm = other, .activation = other, .dropout = other, .loss = other};
 }
 
 namespace internal {
@@ -69,14 +70,23 @@ int Lowering::buffer(TensorId id) {
   const Tensor& tensor = layer_.tensors[id];
   double element_bytes = 0;
   switch (tensor.storage) {
-    case Storage::kActivation: element_bytes = options_.activation_bytes; break;
-    case Storage::kFloat32: element_bytes = 4; break;
-    case Storage::kByte: element_bytes = 1; break;
-    case Storage::kBit: element_bytes = 1.0 / 8; break;
-    case Storage::kIndex: element_bytes = 8; break;
+    case Storage::kActivation:
+      element_bytes = options_.activation_bytes;
+      break;
+    case Storage::kFloat32:
+      element_bytes = 4;
+      break;
+    case Storage::kByte:
+      element_bytes = 1;
+      break;
+    case Storage::kBit:
+      element_bytes = 1.0 / 8;
+      break;
+    case Storage::kIndex:
+      element_bytes = 8;
+      break;
   }
-  const int index =
-      NewBuffer(tensor.name, tensor.elements * element_bytes, tensor.differentiable);
+  const int index = NewBuffer(tensor.name, tensor.elements * element_bytes, tensor.differentiable);
   buffer_of_[id] = index;
   return index;
 }
@@ -111,9 +121,7 @@ Step Lowering::Begin(const Op& op) {
   return step;
 }
 
-void Lowering::Add(Step step) {
-  result_.steps.push_back(std::move(step));
-}
+void Lowering::Add(Step step) { result_.steps.push_back(std::move(step)); }
 
 /// Shares memory where steps work in place. A step whose first input is needed afterwards takes
 /// another one, or none.
@@ -148,8 +156,7 @@ bool Lowering::FeedsLoss(TensorId tensor) const {
   return std::any_of(layer_.ops.begin(), layer_.ops.end(), [&](const Op& op) {
     if (std::find(op.inputs.begin(), op.inputs.end(), tensor) == op.inputs.end()) return false;
     // Logits may be soft-capped on their way (Gemma 2).
-    return op.kind == OpKind::kLoss ||
-           (op.kind == OpKind::kActivation && FeedsLoss(op.outputs[0]));
+    return op.kind == OpKind::kLoss || (op.kind == OpKind::kActivation && FeedsLoss(op.outputs[0]));
   });
 }
 
@@ -188,8 +195,7 @@ void LowerAdd(Lowering& lowering, const Op& op) {
 void LowerRotary(Lowering& lowering, const Op& op) {
   const Variant variant = lowering.variants().attention;
   Step step = lowering.Begin(op);
-  step.in_place = step.gradient_in_place =
-      variant != Variant::kEager && variant != Variant::kSdpa;
+  step.in_place = step.gradient_in_place = variant != Variant::kEager && variant != Variant::kSdpa;
   step.forward_bytes = 2 * lowering.at(step.inputs[0]).bytes;
   step.backward_bytes = step.forward_bytes;
   step.forward_kernels = step.backward_kernels = step.in_place ? 1 : 8;
@@ -220,65 +226,70 @@ void LowerRoute(Lowering& lowering, const Op& op) {
   lowering.Add(std::move(step));
 }
 
-/// Bytes that one rank sends to the ranks of other experts.
-Expr Exchanged(Lowering& lowering, const Expr& bytes) {
-  return Select(lowering.symbols().ep - 1, bytes, 0);
+/// Tokens that move to the ranks of their experts or back: `moved` bytes are permuted through a
+/// buffer and, with expert parallelism, exchanged.
+void AddExpertExchange(Lowering& lowering, Step& step, const Expr& moved) {
+  const Expr sent = Select(lowering.symbols().ep - 1, moved, 0);
+  const Collective exchange = {CollectiveKind::kAllToAll, CollectiveGroup::kExpert, sent};
+  step.forward_collectives.push_back(exchange);
+  step.backward_collectives.push_back(exchange);
+  step.forward_scratch = step.backward_scratch = sent;
+  step.forward_bytes = 2 * moved;
+  step.backward_bytes = 3 * moved;
+  step.forward_kernels = step.backward_kernels = 3;
 }
 
 void LowerDispatch(Lowering& lowering, const Op& op) {
   Step step = lowering.Begin(op);
-  const Expr moved = lowering.at(step.outputs[0]).bytes;
-  const Expr tokens = lowering.elements(op.outputs[0]) / lowering.symbols().x;
-  // The permutation, eight bytes a routed token; its width is the model's.
-  const Expr width = lowering.elements(op.inputs[0]) * lowering.symbols().sd /
-                     (lowering.symbols().b * lowering.symbols().s / lowering.symbols().cp);
-  const int order = lowering.NewBuffer(op.name + ".order", 8 * tokens / width, false);
+  AddExpertExchange(lowering, step, lowering.at(step.outputs[0]).bytes);
+  // The permutation, eight bytes a routed token.
+  const Symbols& symbols = lowering.symbols();
+  const Expr width =
+      lowering.elements(op.inputs[0]) * symbols.sd / (symbols.b * symbols.s / symbols.cp);
+  const Expr tokens = lowering.elements(op.outputs[0]) / symbols.x / width;
+  const int order = lowering.NewBuffer(op.name + ".order", 8 * tokens, false);
   step.outputs.push_back(order);
   step.saved = {order};
-  step.forward_bytes = 2 * moved;
-  step.backward_bytes = 3 * moved;
-  step.forward_kernels = step.backward_kernels = 3;
-  const Collective exchange = {CollectiveKind::kAllToAll, CollectiveGroup::kExpert,
-                               Exchanged(lowering, moved)};
-  step.forward_collectives.push_back(exchange);
-  step.backward_collectives.push_back(exchange);
-  // The send buffer of the exchange.
-  step.forward_scratch = step.backward_scratch = Exchanged(lowering, moved);
   AddColumnCollectives(lowering, step, lowering.at(step.inputs[0]).bytes);
   lowering.Add(std::move(step));
 }
 
 void LowerCombine(Lowering& lowering, const Op& op) {
   Step step = lowering.Begin(op);
-  const Expr moved = lowering.at(step.inputs[0]).bytes;
+  AddExpertExchange(lowering, step, lowering.at(step.inputs[0]).bytes);
   step.saved = step.inputs;  // the gradient of the routing weights needs the experts' outputs
-  step.forward_bytes = 2 * moved;
-  step.backward_bytes = 3 * moved;
-  step.forward_kernels = step.backward_kernels = 3;
-  const Collective exchange = {CollectiveKind::kAllToAll, CollectiveGroup::kExpert,
-                               Exchanged(lowering, moved)};
-  step.forward_collectives.push_back(exchange);
-  step.backward_collectives.push_back(exchange);
-  step.forward_scratch = step.backward_scratch = Exchanged(lowering, moved);
   AddRowCollectives(lowering, step, lowering.at(step.outputs[0]).bytes);
   lowering.Add(std::move(step));
 }
 
 void LowerOp(Lowering& lowering, const Op& op) {
   switch (op.kind) {
-    case OpKind::kEmbedding: return LowerEmbedding(lowering, op);
-    case OpKind::kNorm: return LowerNorm(lowering, op);
-    case OpKind::kLinear: return LowerLinear(lowering, op);
-    case OpKind::kRotary: return LowerRotary(lowering, op);
-    case OpKind::kAttention: return LowerAttention(lowering, op);
-    case OpKind::kActivation: return LowerActivation(lowering, op);
-    case OpKind::kGatedActivation: return LowerGatedActivation(lowering, op);
-    case OpKind::kDropout: return LowerDropout(lowering, op);
-    case OpKind::kAdd: return LowerAdd(lowering, op);
-    case OpKind::kRoute: return LowerRoute(lowering, op);
-    case OpKind::kDispatch: return LowerDispatch(lowering, op);
-    case OpKind::kCombine: return LowerCombine(lowering, op);
-    case OpKind::kLoss: return LowerLoss(lowering, op);
+    case OpKind::kEmbedding:
+      return LowerEmbedding(lowering, op);
+    case OpKind::kNorm:
+      return LowerNorm(lowering, op);
+    case OpKind::kLinear:
+      return LowerLinear(lowering, op);
+    case OpKind::kRotary:
+      return LowerRotary(lowering, op);
+    case OpKind::kAttention:
+      return LowerAttention(lowering, op);
+    case OpKind::kActivation:
+      return LowerActivation(lowering, op);
+    case OpKind::kGatedActivation:
+      return LowerGatedActivation(lowering, op);
+    case OpKind::kDropout:
+      return LowerDropout(lowering, op);
+    case OpKind::kAdd:
+      return LowerAdd(lowering, op);
+    case OpKind::kRoute:
+      return LowerRoute(lowering, op);
+    case OpKind::kDispatch:
+      return LowerDispatch(lowering, op);
+    case OpKind::kCombine:
+      return LowerCombine(lowering, op);
+    case OpKind::kLoss:
+      return LowerLoss(lowering, op);
     case OpKind::kConv:
     case OpKind::kPool:
     case OpKind::kScale:

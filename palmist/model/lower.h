@@ -62,9 +62,10 @@ struct Buffer {
   std::string name;
   Expr bytes;
   bool differentiable = true;
-  int storage = 0;                 ///< index of the buffer that owns the memory (itself by default)
-  std::vector<int> recompute_from; ///< not empty: can be recomputed from these, so need not be kept
-  int recompute_step = -1;         ///< the step that makes it again
+  int storage = 0;  ///< index of the buffer that owns the memory (itself by default)
+  std::vector<int>
+      recompute_from;       ///< not empty: can be recomputed from these, so need not be kept
+  int recompute_step = -1;  ///< the step that makes it again
 };
 
 enum class StepClass { kGemm, kAttention, kMemory };
@@ -96,13 +97,13 @@ struct Step {
   int gradient_over = -1;          ///< saved buffer that the gradient of inputs[0] overwrites
   Expr forward_scratch, backward_scratch;  ///< bytes, beside inputs, outputs and gradients
   Expr forward_flops, backward_flops;
-  Expr forward_bytes, backward_bytes;      ///< memory traffic
+  Expr forward_bytes, backward_bytes;  ///< memory traffic
   double forward_kernels = 1, backward_kernels = 1;
   std::vector<Collective> forward_collectives, backward_collectives;
-  Expr weight_elements;            ///< trainable parameters of this step on one rank
-  Expr expert_elements;            ///< those of them that belong to routed experts
-  Expr tied_elements;              ///< parameters that live with the embedding, beside these
-  Expr largest_weight;             ///< elements of its largest single parameter on one rank
+  Expr weight_elements;  ///< trainable parameters of this step on one rank
+  Expr expert_elements;  ///< those of them that belong to routed experts
+  Expr tied_elements;    ///< parameters that live with the embedding, beside these
+  Expr largest_weight;   ///< elements of its largest single parameter on one rank
 };
 
 /// A layer as steps.
@@ -122,7 +123,8 @@ std::vector<std::vector<int>> KeptBuffers(const LoweredLayer& layer);
 
 /// Lowers one layer.
 /// @param input_recomputable whether the layer before ends with `output_recomputable`.
-LoweredLayer Lower(const Layer& layer, const LoweringOptions& options,
+LoweredLayer Lower(const Layer& layer,
+                   const LoweringOptions& options,
                    bool input_recomputable = false);
 
 }  // namespace palmist::model

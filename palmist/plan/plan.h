@@ -38,6 +38,9 @@ struct MemoryBytes {
   double allocated_peak = 0;  ///< what torch.cuda.max_memory_allocated shows
   double reserved_peak = 0;   ///< what torch.cuda.max_memory_reserved shows
   double limit = 0;           ///< what the device may use
+
+  /// Returns what must be free on the device, to be held against `limit`.
+  double needed() const { return reserved_peak + communicators + context; }
   bool operator==(const MemoryBytes&) const = default;
 };
 

@@ -48,10 +48,7 @@ Evaluator::~Evaluator() = default;
 Evaluator::Evaluator(const PlanRequest& request,
                      const model::Graph& graph,
                      const std::vector<Candidate>& candidates)
-    : request_(request),
-      graph_(graph),
-      candidates_(candidates),
-      solver_(solve::MakeLabelSearch()) {
+    : request_(request), graph_(graph), candidates_(candidates), solver_(solve::MakeLabelSearch()) {
   cost::PredictOptions options;
   options.memory_limit = request.memory_limit;
   options.expert_imbalance = request.expert_imbalance;
@@ -74,9 +71,12 @@ Evaluator::Evaluator(const PlanRequest& request,
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const Candidate& candidate = candidates[c];
     Work work;
-    work.estimator = std::make_unique<cost::Estimator>(
-        graph, request.cluster, request.calibration, TrainingOf(request, candidate), seq_len,
-        options);
+    work.estimator = std::make_unique<cost::Estimator>(graph,
+                                                       request.cluster,
+                                                       request.calibration,
+                                                       TrainingOf(request, candidate),
+                                                       seq_len,
+                                                       options);
     const cost::LayoutContext context = work.estimator->layout_context();
     auto variant = std::find(variants.begin(), variants.end(), candidate.ops);
     if (variant == variants.end()) {
@@ -91,13 +91,15 @@ Evaluator::Evaluator(const PlanRequest& request,
           i + 1 < candidate.stages ? StageDevices(candidate, i + 1) : std::vector<int>();
       const cluster::Place front = request.cluster.PlaceOf(devices.front());
       const cluster::Place back = request.cluster.PlaceOf(devices.back());
-      std::vector<int> place = {front.group, front.index_in_node, back.group,
-                                next.empty() ? -1 : request.cluster.PlaceOf(next.back()).node -
-                                                        back.node};
+      std::vector<int> place = {
+          front.group,
+          front.index_in_node,
+          back.group,
+          next.empty() ? -1 : request.cluster.PlaceOf(next.back()).node - back.node};
       if (!request.cluster.slow_devices.empty()) place.push_back(devices.front());
       const cost::Layout& layout = candidate.layout;
-      const RateKey key = {place,     layout.dp, layout.tp, layout.cp,
-                           layout.ep, layout.zero_shard, layout.sp};
+      const RateKey key = {
+          place, layout.dp, layout.tp, layout.cp, layout.ep, layout.zero_shard, layout.sp};
       auto found = rates_of.find(key);
       if (found == rates_of.end()) {
         found = rates_of.emplace(key, cost::ComputeRates(context, layout, devices, next)).first;
@@ -117,16 +119,15 @@ Evaluator::Evaluator(const PlanRequest& request,
 
   std::vector<std::vector<cost::ModelCost<double>>> costs;
   for (std::size_t v = 0; v < variants.size(); ++v) {
-    costs.push_back(work_.front()
-                        .estimator->ModelFor(variants[v])
-                        .Evaluate(batches[v], request.threads));
+    costs.push_back(
+        work_.front().estimator->ModelFor(variants[v]).Evaluate(batches[v], request.threads));
   }
   std::map<std::tuple<int, int>, std::shared_ptr<const StageCosts>> shared;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     for (Use& use : uses[c]) {
       work_[c].stages.push_back(std::make_shared<const StageCosts>(StageCosts{
-          std::move(use.rates), costs[static_cast<std::size_t>(use.variant)]
-                                     [static_cast<std::size_t>(use.row)]}));
+          std::move(use.rates),
+          costs[static_cast<std::size_t>(use.variant)][static_cast<std::size_t>(use.row)]}));
     }
     // The least a layer takes on any stage: arithmetic and the collectives it waits for.
     std::vector<double>& least = work_[c].least_s;
@@ -135,10 +136,10 @@ Evaluator::Evaluator(const PlanRequest& request,
       double fastest = std::numeric_limits<double>::infinity();
       for (const auto& stage : work_[c].stages) {
         const cost::LayerCost<double>& layer = stage->layers.kinds[static_cast<std::size_t>(kind)];
-        fastest = std::min(fastest, layer.forward_s + layer.backward_s + layer.tp_forward_s +
-                                        layer.tp_backward_s + layer.cp_forward_s +
-                                        layer.cp_backward_s + layer.ep_forward_s +
-                                        layer.ep_backward_s);
+        fastest = std::min(fastest,
+                           layer.forward_s + layer.backward_s + layer.tp_forward_s +
+                               layer.tp_backward_s + layer.cp_forward_s + layer.cp_backward_s +
+                               layer.ep_forward_s + layer.ep_backward_s);
       }
       least.push_back(least.back() + fastest);
     }
@@ -181,8 +182,12 @@ cost::StageEstimate Evaluator::Estimate(const Work& work,
                                .modules = {}});
   }
   const StageCosts& costs = *work.stages[static_cast<std::size_t>(index)];
-  return work.estimator->Estimate(stage, index, static_cast<int>(work.stages.size()), costs.layers,
-                                  costs.rates, work.embedding_reduce);
+  return work.estimator->Estimate(stage,
+                                  index,
+                                  static_cast<int>(work.stages.size()),
+                                  costs.layers,
+                                  costs.rates,
+                                  work.embedding_reduce);
 }
 
 Evaluation Evaluator::EvenSplit(int index) const {
@@ -209,7 +214,8 @@ double Evaluator::LeastExcess(int index) const {
     plan::Stage stage = StageOf(candidate, i);
     stage.first_layer = split.first_layer[at];
     stage.last_layer = (i + 1 < candidate.stages ? split.first_layer[at + 1]
-                                                 : static_cast<int>(graph_.layers.size())) - 1;
+                                                 : static_cast<int>(graph_.layers.size())) -
+                       1;
     excess = std::max(excess, Estimate(work, stage, i, split.recomputed[at]).ExcessBytes());
   }
   return excess;
@@ -286,7 +292,8 @@ plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
     plan::Stage stage = StageOf(candidate, i);
     stage.first_layer = evaluation.first_layer[at];
     stage.last_layer = (i + 1 < candidate.stages ? evaluation.first_layer[at + 1]
-                                                 : static_cast<int>(graph_.layers.size())) - 1;
+                                                 : static_cast<int>(graph_.layers.size())) -
+                       1;
     const int recomputed = evaluation.recomputed[at];
     if (recomputed > 0) {
       stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,

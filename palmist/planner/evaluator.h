@@ -52,7 +52,10 @@ class Evaluator {
   struct Work;
 
   plan::Stage StageOf(const Candidate& candidate, int stage) const;
-  cost::StageEstimate Estimate(const Work& work, plan::Stage& stage, int index, int recomputed) const;
+  cost::StageEstimate Estimate(const Work& work,
+                               plan::Stage& stage,
+                               int index,
+                               int recomputed) const;
 
   const PlanRequest& request_;
   const model::Graph& graph_;

@@ -10,15 +10,16 @@ namespace palmist::planner {
 namespace {
 
 Error BadValue(const std::string& key, const std::string& expected, std::string_view got) {
-  return UsageError("--fix " + key, "expected " + expected + ", got '" + std::string(got) + "'",
+  return UsageError("--fix " + key,
+                    "expected " + expected + ", got '" + std::string(got) + "'",
                     "write --fix " + key + "=VALUE");
 }
 
 template <typename T>
 Result<void> Set(std::optional<T>& field, T value, const std::string& key) {
   if (field.has_value() && *field != value) {
-    return UsageError("--fix " + key, "it is fixed twice, to different values",
-                      "keep one --fix " + key);
+    return UsageError(
+        "--fix " + key, "it is fixed twice, to different values", "keep one --fix " + key);
   }
   field = value;
   return {};
@@ -26,7 +27,7 @@ Result<void> Set(std::optional<T>& field, T value, const std::string& key) {
 
 using Setter = std::function<Result<void>(const std::string& key, std::string_view, Fixed&)>;
 
-Setter Integer(std::optional<int> Fixed::* field, int low) {
+Setter Integer(std::optional<int> Fixed::*field, int low) {
   return [=](const std::string& key, std::string_view text, Fixed& fixed) -> Result<void> {
     int value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -38,7 +39,7 @@ Setter Integer(std::optional<int> Fixed::* field, int low) {
   };
 }
 
-Setter Choice(std::optional<std::string> Fixed::* field, std::vector<std::string> choices) {
+Setter Choice(std::optional<std::string> Fixed::*field, std::vector<std::string> choices) {
   return [=](const std::string& key, std::string_view text, Fixed& fixed) -> Result<void> {
     std::string listed;
     for (const std::string& choice : choices) {
@@ -49,14 +50,14 @@ Setter Choice(std::optional<std::string> Fixed::* field, std::vector<std::string
   };
 }
 
-Setter Ops(std::optional<model::Variant> Fixed::* field) {
+Setter Ops(std::optional<model::Variant> Fixed::*field) {
   return [=](const std::string& key, std::string_view text, Fixed& fixed) -> Result<void> {
     PALMIST_ASSIGN_OR_RETURN(const model::Variant variant, model::ParseVariant(text));
     return Set(fixed.*field, variant, key);
   };
 }
 
-Setter Ratio(double plan::OffloadRatios::* field) {
+Setter Ratio(double plan::OffloadRatios::*field) {
   return [=](const std::string& key, std::string_view text, Fixed& fixed) -> Result<void> {
     double value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -111,7 +112,8 @@ std::vector<std::string> FixKeys() {
 Result<void> ParseFix(std::string_view key_value, Fixed& fixed) {
   const std::size_t equals = key_value.find('=');
   if (equals == std::string_view::npos) {
-    return UsageError("--fix", "expected key=value, got '" + std::string(key_value) + "'",
+    return UsageError("--fix",
+                      "expected key=value, got '" + std::string(key_value) + "'",
                       "for example --fix tp=4");
   }
   const std::string key(key_value.substr(0, equals));

@@ -12,6 +12,8 @@
 #include "palmist/base/interrupt.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/base/units.h"
+#include "palmist/plan/summary.h"
+#include "palmist/plan/targets.h"
 #include "palmist/planner/evaluator.h"
 
 namespace palmist::planner {
@@ -58,9 +60,8 @@ class Best {
   /// What a plan must beat to be among those returned.
   double Threshold() const {
     const std::vector<Found> sorted = Sorted();
-    return static_cast<int>(sorted.size()) < count_
-               ? std::numeric_limits<double>::infinity()
-               : sorted.back().evaluation.iteration_s;
+    return static_cast<int>(sorted.size()) < count_ ? std::numeric_limits<double>::infinity()
+                                                    : sorted.back().evaluation.iteration_s;
   }
 
  private:
@@ -122,32 +123,20 @@ std::string WhatWouldFit(const PlanRequest& request, const model::Graph& graph) 
 std::string DescribeBinding(const plan::Plan& best, double unlimited_s) {
   const plan::Prediction& predicted = *best.predicted;
   const double total = predicted.iteration_time_s;
-  std::size_t fullest = 0;
-  double fill = 0;
-  for (std::size_t i = 0; i < best.stages.size(); ++i) {
-    const plan::MemoryBytes& memory = best.stages[i].predicted->memory;
-    const double used = memory.reserved_peak + memory.communicators + memory.context;
-    if (used / memory.limit > fill) fill = used / memory.limit, fullest = i;
-  }
+  const std::size_t fullest = plan::FullestStage(best);
+  const plan::MemoryBytes& memory = best.stages[fullest].predicted->memory;
   if (unlimited_s < 0.99 * total) {
-    return "memory of stage " + std::to_string(fullest) + " (" + FormatPercent(fill) +
+    return "memory of stage " + std::to_string(fullest) + " (" +
+           FormatPercent(memory.needed() / memory.limit) +
            " of the limit in use): with unlimited memory the iteration would take " +
            FormatSeconds(unlimited_s) + ", " + FormatPercent(1 - unlimited_s / total) + " less";
   }
-  const std::pair<const char*, double> shares[] = {
-      {"compute", predicted.compute_s},
-      {"tensor-parallel communication", predicted.exposed_s.tp},
-      {"data-parallel communication", predicted.exposed_s.dp},
-      {"pipeline transfers", predicted.exposed_s.pp},
-      {"context-parallel communication", predicted.exposed_s.cp},
-      {"expert-parallel communication", predicted.exposed_s.ep},
-      {"host transfers", predicted.exposed_s.offload},
-      {"the optimizer step", predicted.exposed_s.optimizer},
-      {"the pipeline bubble", predicted.bubble_fraction * total},
-  };
-  const auto* largest = std::max_element(std::begin(shares), std::end(shares),
-                                         [](auto& a, auto& b) { return a.second < b.second; });
-  return std::string(largest->first) + " (" + FormatPercent(largest->second / total) +
+  const std::vector<plan::TimeShare> shares = plan::SplitTime(predicted);
+  const auto largest = std::max_element(
+      shares.begin(), shares.end(), [](const plan::TimeShare& a, const plan::TimeShare& b) {
+        return a.seconds < b.seconds;
+      });
+  return std::string(largest->name) + " (" + FormatPercent(largest->seconds / total) +
          " of the iteration); more memory would not help";
 }
 
@@ -165,12 +154,11 @@ SearchState Search(const PlanRequest& request,
   SearchState state;
   const int count = static_cast<int>(candidates.size());
   std::vector<double> bounds(candidates.size());
-  ParallelFor(candidates.size(), request.threads,
-              [&](std::size_t begin, std::size_t end, int) {
-                for (std::size_t i = begin; i < end; ++i) {
-                  bounds[i] = evaluator.Bound(static_cast<int>(i));
-                }
-              });
+  ParallelFor(candidates.size(), request.threads, [&](std::size_t begin, std::size_t end, int) {
+    for (std::size_t i = begin; i < end; ++i) {
+      bounds[i] = evaluator.Bound(static_cast<int>(i));
+    }
+  });
   std::vector<int> order(candidates.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -184,7 +172,8 @@ SearchState Search(const PlanRequest& request,
   };
   int done = 0;
   while (done < count) {
-    const double next_bound = bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
+    const double next_bound =
+        bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
     const double threshold = best.Threshold();
     if (next_bound > threshold) break;  // nothing left can be among the plans returned
     if (InterruptRequested()) {
@@ -198,7 +187,8 @@ SearchState Search(const PlanRequest& request,
     }
     const int round = std::min(kRound, count - done);
     std::vector<Evaluation> evaluations(static_cast<std::size_t>(round));
-    ParallelFor(static_cast<std::size_t>(round), request.threads,
+    ParallelFor(static_cast<std::size_t>(round),
+                request.threads,
                 [&](std::size_t begin, std::size_t end, int) {
                   for (std::size_t i = begin; i < end; ++i) {
                     const int index = order[static_cast<std::size_t>(done) + i];
@@ -228,9 +218,9 @@ SearchState Search(const PlanRequest& request,
   state.summary.space = "uniform";
   if (!state.best.empty()) {
     // What was not evaluated is no better than the next bound.
-    const double left = done < count
-                            ? bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])]
-                            : std::numeric_limits<double>::infinity();
+    const double left =
+        done < count ? bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])]
+                     : std::numeric_limits<double>::infinity();
     state.summary.lower_bound_s = std::min(shortest, left);
     state.summary.gap = 1 - state.summary.lower_bound_s / shortest;
   }
@@ -240,10 +230,14 @@ SearchState Search(const PlanRequest& request,
 
 std::string StatusName(Outcome outcome, double gap, double wanted) {
   switch (outcome) {
-    case Outcome::kOptimal: return "optimal";
-    case Outcome::kTimeLimit: return gap <= wanted ? "optimal" : "time_limit";
-    case Outcome::kInterrupted: return "interrupted";
-    case Outcome::kInfeasible: return "infeasible";
+    case Outcome::kOptimal:
+      return "optimal";
+    case Outcome::kTimeLimit:
+      return gap <= wanted ? "optimal" : "time_limit";
+    case Outcome::kInterrupted:
+      return "interrupted";
+    case Outcome::kInfeasible:
+      return "infeasible";
   }
   return {};
 }
@@ -262,7 +256,8 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
 
   const int idle = request.cluster.num_devices() - candidates.front().devices;
   if (idle > 0) {
-    result.notes.push_back(std::to_string(idle) + " devices stay idle: no layout of this batch "
+    result.notes.push_back(std::to_string(idle) +
+                           " devices stay idle: no layout of this batch "
                            "and model uses all of them");
   }
   if (state.best.empty()) {
@@ -285,8 +280,17 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
   }
   plan::Plan& best = result.plans.front();
   if (best.stages.front().ops.attention == model::Variant::kLean) {
-    result.notes.push_back("the plan uses lean operators: run it with palmist train, or pass "
-                           "--target to plan for another trainer");
+    result.notes.push_back(
+        "the plan uses Palmist's lean operators, which other trainers lack: pass "
+        "--target to plan for one of them");
+  }
+  for (std::string& note : plan::Notes(best, graph, request.model.spec)) {
+    result.notes.push_back(std::move(note));
+  }
+  for (const plan::Unsupported& unsupported :
+       plan::FindUnsupported(best, plan::ParseTarget(request.target).value())) {
+    result.notes.push_back(request.target + " cannot express " + unsupported.field + ": " +
+                           unsupported.message + "; " + unsupported.hint);
   }
   double unlimited_s = best.predicted->iteration_time_s;
   if (result.outcome == Outcome::kOptimal && std::isfinite(request.memory_limit)) {

@@ -23,7 +23,7 @@ struct Fixed {
   std::optional<std::string> recompute;  ///< none or full
   std::optional<std::string> schedule;   ///< 1f1b or gpipe
   std::optional<model::Variant> attention, norm, activation, dropout, loss;
-  plan::OffloadRatios offload;           ///< 0 where not fixed: offload is not searched
+  plan::OffloadRatios offload;  ///< 0 where not fixed: offload is not searched
 };
 
 /// Reads one `key=value` into `fixed`. Unknown keys name the nearest; bad values say what is
@@ -37,18 +37,18 @@ struct PlanRequest {
   model::Model model;
   cluster::Cluster cluster;
   cluster::Calibration calibration;
-  std::int64_t seq_len = 0;         ///< 0 for convolutional models
+  std::int64_t seq_len = 0;  ///< 0 for convolutional models
   std::int64_t global_batch = 1;
-  std::string dtype = "bf16";       ///< bf16, fp16, fp32
-  double memory_limit = 1.0;        ///< a share up to 1, or bytes above it
-  std::string ops = "auto";         ///< auto, eager, sdpa, fused, tempo, lean
-  std::string target = "none";      ///< none, palmist, megatron, deepspeed, torchtitan, accelerate
+  std::string dtype = "bf16";   ///< bf16, fp16, fp32
+  double memory_limit = 1.0;    ///< a share up to 1, or bytes above it
+  std::string ops = "auto";     ///< auto, eager, sdpa, fused, tempo, lean
+  std::string target = "none";  ///< none, palmist, megatron, deepspeed, torchtitan, accelerate
   Fixed fixed;
-  double gap = 0.01;                ///< stop once the best is proven this close to the bound
-  std::int64_t max_evaluations = 0; ///< 0: no limit
+  double gap = 0.01;                 ///< stop once the best is proven this close to the bound
+  std::int64_t max_evaluations = 0;  ///< 0: no limit
   double time_limit_s = 150;
   int threads = 1;
-  int top = 4;                      ///< plans to return: the best, and alternatives of other layouts
+  int top = 4;  ///< plans to return: the best, and alternatives of other layouts
   double expert_imbalance = 1.0;
 };
 

@@ -24,10 +24,10 @@ std::vector<int> Divisors(std::int64_t n) {
 
 /// Sizes that a tensor-parallel degree must divide.
 struct TensorLimits {
-  std::vector<std::int64_t> widths;                           // heads, feed-forward widths
-  std::vector<std::int64_t> kv_heads;                         // divide, or be divided
-  std::int64_t experts = 0;                                   // 0: no mixture of experts
-  bool splittable = true;                                     // false for convolutional models
+  std::vector<std::int64_t> widths;    // heads, feed-forward widths
+  std::vector<std::int64_t> kv_heads;  // divide, or be divided
+  std::int64_t experts = 0;            // 0: no mixture of experts
+  bool splittable = true;              // false for convolutional models
 
   bool Allows(int tp) const {
     if (tp == 1) return true;
@@ -102,8 +102,8 @@ void AddCandidates(const PlanRequest& request,
   for (const int stages : Divisors(devices)) {
     if (!Matches(fixed.pp, stages)) continue;
     if (stages > num_layers) {
-      reasons.Add("there are more pipeline stages than the model's " +
-                  std::to_string(num_layers) + " layers");
+      reasons.Add("there are more pipeline stages than the model's " + std::to_string(num_layers) +
+                  " layers");
       continue;
     }
     const int per_stage = devices / stages;
@@ -114,8 +114,9 @@ void AddCandidates(const PlanRequest& request,
     for (const int tp : Divisors(per_stage / cp)) {
       if (!Matches(fixed.tp, tp)) continue;
       if (!limits.Allows(tp)) {
-        reasons.Add("tp must divide the attention heads and feed-forward width, and divide or be "
-                    "divided by the key-value heads");
+        reasons.Add(
+            "tp must divide the attention heads and feed-forward width, and divide or be "
+            "divided by the key-value heads");
         continue;
       }
       if (!fixed.tp && tp > node) continue;
@@ -213,7 +214,9 @@ std::vector<Candidate> EnumerateCandidates(const PlanRequest& request, const mod
     AddCandidates(request, graph, limits, variants, devices, candidates, reasons);
   }
   if (candidates.empty()) {
-    throw Error(ErrorKind::kUsage, "no layout is left: " + reasons.Most(), "--fix",
+    throw Error(ErrorKind::kUsage,
+                "no layout is left: " + reasons.Most(),
+                "--fix",
                 "drop a --fix, or change the global batch or the number of devices");
   }
   return candidates;

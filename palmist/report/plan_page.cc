@@ -7,12 +7,12 @@
 #include <utility>
 
 #include "palmist/base/units.h"
+#include "palmist/plan/summary.h"
 
 namespace palmist::report {
 namespace {
 
 using nlohmann::json;
-using plan::ExposedSeconds;
 using plan::MemoryBytes;
 using plan::Plan;
 using plan::Stage;
@@ -35,17 +35,6 @@ constexpr MemoryBand kMemoryBands[] = {
     {"context", &MemoryBytes::context, "--overheads-3"},
 };
 static_assert(std::size(kMemoryBands) == std::size(plan::kMemoryCategories));
-
-constexpr std::pair<const char*, double ExposedSeconds::*> kCauses[] = {
-    {"tensor parallelism", &ExposedSeconds::tp},
-    {"data parallelism", &ExposedSeconds::dp},
-    {"pipeline", &ExposedSeconds::pp},
-    {"context parallelism", &ExposedSeconds::cp},
-    {"expert parallelism", &ExposedSeconds::ep},
-    {"offloading", &ExposedSeconds::offload},
-    {"optimizer step", &ExposedSeconds::optimizer},
-};
-static_assert(std::size(kCauses) == std::size(plan::kExposedCauses));
 
 double Gib(double bytes) { return std::round(bytes / static_cast<double>(kGiB) * 1e4) / 1e4; }
 
@@ -131,29 +120,13 @@ std::string OffloadText(const Stage& stage) {
   return text.empty() ? "none" : text;
 }
 
-std::string OpsText(const Stage& stage) {
-  const model::Variant variants[] = {
-      stage.ops.attention, stage.ops.norm, stage.ops.activation, stage.ops.dropout, stage.ops.loss};
-  if (std::all_of(std::begin(variants), std::end(variants), [&](model::Variant each) {
-        return each == variants[0];
-      })) {
-    return std::string(model::ToString(variants[0]));
-  }
-  return fmt::format("attention {}, norm {}, activation {}, dropout {}, loss {}",
-                     model::ToString(stage.ops.attention),
-                     model::ToString(stage.ops.norm),
-                     model::ToString(stage.ops.activation),
-                     model::ToString(stage.ops.dropout),
-                     model::ToString(stage.ops.loss));
-}
-
 std::string MemoryText(const Stage& stage) {
   if (!stage.predicted) return "–";
   const MemoryBytes& memory = stage.predicted->memory;
   return fmt::format("{} of {} GiB ({})",
-                     GibText(memory.reserved_peak),
+                     GibText(memory.needed()),
                      GibText(memory.limit),
-                     Percent(memory.reserved_peak, memory.limit));
+                     Percent(memory.needed(), memory.limit));
 }
 
 bool HasMemory(const Plan& plan) {
@@ -162,11 +135,11 @@ bool HasMemory(const Plan& plan) {
   });
 }
 
-/// Returns the largest reserved peak of any stage, in bytes.
+/// Returns the most that any stage needs of a device, in bytes.
 double PeakBytes(const Plan& plan) {
   double peak = 0;
   for (const Stage& stage : plan.stages) {
-    if (stage.predicted) peak = std::max(peak, stage.predicted->memory.reserved_peak);
+    if (stage.predicted) peak = std::max(peak, stage.predicted->memory.needed());
   }
   return peak;
 }
@@ -225,7 +198,7 @@ void AddKeyFigures(const Plan& plan, Page& page) {
           {"cost of 10⁹ tokens", fmt::format("{:.2f} USD", *predicted.cost_usd_per_1e9_tokens)});
     }
   }
-  if (HasMemory(plan)) figures.push_back({"largest peak", FormatBytes(PeakBytes(plan))});
+  if (HasMemory(plan)) figures.push_back({"memory a device", FormatBytes(PeakBytes(plan))});
   figures.push_back({"parameters", FormatCount(static_cast<double>(plan.params))});
   page.AddKeyFigures(figures);
 }
@@ -286,7 +259,7 @@ void AddStages(const Plan& plan, Page& page) {
     if (has_ep) row.push_back(std::to_string(stage.ep));
     row.insert(row.end(), {ZeroText(stage), RecomputeText(stage)});
     if (has_offload) row.push_back(OffloadText(stage));
-    row.push_back(OpsText(stage));
+    row.push_back(plan::Describe(stage.ops));
     table.rows.push_back(std::move(row));
   }
   page.AddTable(table);
@@ -322,9 +295,7 @@ void AddMemory(const Plan& plan, Page& page) {
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     stages.push_back(std::to_string(i));
     const MemoryBytes& memory = plan.stages[i].predicted->memory;
-    double sum = 0;
-    for (const MemoryBand& band : kMemoryBands) sum += memory.*band.bytes;
-    tallest = std::max({tallest, sum, memory.limit});
+    tallest = std::max({tallest, memory.needed(), memory.limit});
   }
   chart.table = {{"stage"}, {}, std::string(std::size(kMemoryBands) + 5, 'r')};
   for (const MemoryBand& band : kMemoryBands) {
@@ -341,8 +312,19 @@ void AddMemory(const Plan& plan, Page& page) {
          {"marker", {{"color", band.color}, {"line", {{"color", "--page"}, {"width", 1}}}}},
          {"hovertemplate", "%{y:.2f} GiB"}});
   }
+  json fragmentation = json::array();
+  for (const Stage& stage : plan.stages) {
+    const MemoryBytes& memory = stage.predicted->memory;
+    fragmentation.push_back(Gib(memory.reserved_peak - memory.allocated_peak));
+  }
+  chart.data.push_back({{"type", "bar"},
+                        {"name", "fragmentation"},
+                        {"x", stages},
+                        {"y", std::move(fragmentation)},
+                        {"marker", {{"color", "--shadow"}}},
+                        {"hovertemplate", "%{y:.2f} GiB"}});
   chart.table.headers.insert(chart.table.headers.end(),
-                             {"allocated peak", "reserved peak", "limit", "used"});
+                             {"allocated peak", "reserved peak", "limit", "needed"});
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const MemoryBytes& memory = plan.stages[i].predicted->memory;
     std::vector<std::string> row = {stages[i]};
@@ -351,7 +333,7 @@ void AddMemory(const Plan& plan, Page& page) {
                {GibText(memory.allocated_peak),
                 GibText(memory.reserved_peak),
                 GibText(memory.limit),
-                Percent(memory.reserved_peak, memory.limit)});
+                Percent(memory.needed(), memory.limit)});
     chart.table.rows.push_back(std::move(row));
   }
   chart.layout = {
@@ -369,10 +351,10 @@ void AddTime(const Plan& plan, Page& page) {
   const plan::Prediction& predicted = *plan.predicted;
   const double whole = predicted.iteration_time_s;
   if (!(whole > 0)) return;
-  std::vector<std::pair<std::string, double>> parts = {
-      {"computation", predicted.compute_s}, {"pipeline bubble", predicted.bubble_fraction * whole}};
-  for (const auto& [name, seconds] : kCauses)
-    parts.emplace_back(name, predicted.exposed_s.*seconds);
+  std::vector<std::pair<std::string, double>> parts;
+  for (const plan::TimeShare& share : plan::SplitTime(predicted)) {
+    parts.emplace_back(share.name, share.seconds);
+  }
   double rest = whole;
   for (const auto& [name, seconds] : parts) rest -= seconds;
   if (rest > 0.005 * whole) parts.emplace_back("other", rest);
@@ -396,7 +378,7 @@ void AddTime(const Plan& plan, Page& page) {
     names.push_back(name);
     seconds.push_back(part);
     labels.push_back(time + " · " + share);
-    colors.push_back(name == "computation" ? "--states-2" : "--activations-2");
+    colors.push_back(name == "compute" ? "--states-2" : "--activations-2");
   }
   chart.data = {{{"type", "bar"},
                  {"orientation", "h"},

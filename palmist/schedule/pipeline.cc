@@ -31,9 +31,9 @@ double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches) {
     const double k = static_cast<double>(stages.size() - 1 - i);
     const double f = stage.forward_s, b = stage.backward_s;
     behind -= stage.total_s();
-    const double x = g > k ? g * (f + b) - k * b + std::max(0.0, behind - k * f) +
-                                 std::max(k * b, behind)
-                           : behind + std::max(f + g * b, g * f + b);
+    const double x =
+        g > k ? g * (f + b) - k * b + std::max(0.0, behind - k * f) + std::max(k * b, behind)
+              : behind + std::max(f + g * b, g * f + b);
     longest = std::max(longest, before + x);
     before += stage.total_s();
   }
@@ -56,10 +56,11 @@ double IterationSeconds(std::string_view schedule,
                         int micro_batches) {
   if (schedule == "1f1b") return Iteration1F1B(stages, micro_batches);
   if (schedule == "gpipe") return IterationGPipe(stages, micro_batches);
-  throw Error(ErrorKind::kUnavailable,
-              "this version prices the schedules 1f1b and gpipe, got '" + std::string(schedule) +
-                  "'",
-              "training.schedule", "use 1f1b");
+  throw Error(
+      ErrorKind::kUnavailable,
+      "this version prices the schedules 1f1b and gpipe, got '" + std::string(schedule) + "'",
+      "training.schedule",
+      "use 1f1b");
 }
 
 int InFlight(std::string_view schedule, int stages, int stage, int micro_batches) {

@@ -25,8 +25,8 @@ using Label = std::array<double, kFields>;
 
 /// Where a label came from: the stage in front, and the label behind it.
 struct Step {
-  int next_first = 0;   // first layer of the stage behind
-  int behind = -1;      // index of the label behind, -1 for the last stage
+  int next_first = 0;  // first layer of the stage behind
+  int behind = -1;     // index of the label behind, -1 for the last stage
   int tag = 0;
 };
 
@@ -62,7 +62,9 @@ class LabelSearch final : public PipelineSolver {
               continue;
             }
             for (std::size_t i = 0; i < behind.size(); ++i) {
-              Add(problem, target, Prepend(problem, option, &behind[i].cost, k - 1),
+              Add(problem,
+                  target,
+                  Prepend(problem, option, &behind[i].cost, k - 1),
                   {next, static_cast<int>(i), option.tag});
             }
           }
@@ -115,8 +117,7 @@ class LabelSearch final : public PipelineSolver {
   static double IterationSeconds(const PipelineProblem& problem, const Label& label) {
     const double pipeline =
         problem.schedule == "gpipe"
-            ? label[kTotal] +
-                  (problem.micro_batches - 1) * (label[kForward] + label[kBackward])
+            ? label[kTotal] + (problem.micro_batches - 1) * (label[kForward] + label[kBackward])
             : label[kBracket];
     return pipeline + label[kFirstExtra] + label[kLastExtra] + label[kTail];
   }

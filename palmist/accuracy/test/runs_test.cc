@@ -50,9 +50,7 @@ std::string ErrorOf(const std::string& text) {
   return file.ok() ? "no error" : file.error().what();
 }
 
-std::string PublicError(const Row& changes) {
-  return ErrorOf(ToCsv({With(PublicRow(), changes)}));
-}
+std::string PublicError(const Row& changes) { return ErrorOf(ToCsv({With(PublicRow(), changes)})); }
 
 bool Assumes(const MeasuredRun& run, std::string_view what) {
   return std::find(run.assumed.begin(), run.assumed.end(), what) != run.assumed.end();
@@ -85,9 +83,14 @@ TEST(PublicRunsTest, ReadsAPlan) {
 }
 
 TEST(PublicRunsTest, ListsTheDefaultsItTakes) {
-  const MeasuredRun run =
-      ReadPublic({{"kv_heads", ""}, {"ffn", ""}, {"vocab", ""}, {"dp", ""}, {"zero", ""},
-                  {"recompute", ""}, {"precision", ""}, {"flash_attn", ""}});
+  const MeasuredRun run = ReadPublic({{"kv_heads", ""},
+                                      {"ffn", ""},
+                                      {"vocab", ""},
+                                      {"dp", ""},
+                                      {"zero", ""},
+                                      {"recompute", ""},
+                                      {"precision", ""},
+                                      {"flash_attn", ""}});
   EXPECT_TRUE(Assumes(run, "kv_heads 16 (as heads)"));
   EXPECT_TRUE(Assumes(run, "ffn 4096 (4 x hidden)"));
   EXPECT_TRUE(Assumes(run, "vocab 51200 (of the family, padded)"));
@@ -110,13 +113,25 @@ TEST(PublicRunsTest, TimeFollowsFromTokensPerSecond) {
 // The worked example of data/README.md.
 TEST(PublicRunsTest, ReadsStagesJoinedInOneCell) {
   const MeasuredRun run = ReadPublic(
-      {{"system", "Mist (EuroSys25 artifact)"}, {"gpu", "L4-24GB"}, {"model", "llama-7b"},
-       {"layers", "32"}, {"hidden", "4096"}, {"heads", "32"}, {"kv_heads", "32"}, {"ffn", "11008"},
-       {"vocab", "50304"}, {"global_batch", "128"}, {"micro_batch", "1|1|1|1"}, {"dp", "2|2|2|2"},
-       {"tp", "1|1|1|1"}, {"pp", "4"}, {"zero", "1|1|1|1"},
+      {{"system", "Mist (EuroSys25 artifact)"},
+       {"gpu", "L4-24GB"},
+       {"model", "llama-7b"},
+       {"layers", "32"},
+       {"hidden", "4096"},
+       {"heads", "32"},
+       {"kv_heads", "32"},
+       {"ffn", "11008"},
+       {"vocab", "50304"},
+       {"global_batch", "128"},
+       {"micro_batch", "1|1|1|1"},
+       {"dp", "2|2|2|2"},
+       {"tp", "1|1|1|1"},
+       {"pp", "4"},
+       {"zero", "1|1|1|1"},
        {"recompute", "layers/stage 4|3|0|0"},
        {"offload", "W/G/O/A 0.0/0.0/0.0/0.0|0.0/0.0/0.0/0.0|0.0/0.0/0.375/0.0|0.0/0.0/0.0/0.0"},
-       {"precision", "fp16"}, {"mem_gb", "19.21|19.83|18.25|19.83"},
+       {"precision", "fp16"},
+       {"mem_gb", "19.21|19.83|18.25|19.83"},
        {"notes", "PER-STAGE values separated by |; layer partition 7|8|9|8; grad_accum 64"}});
   const plan::Plan& plan = run.plan;
   EXPECT_EQ(plan.training.micro_batches, 64);
@@ -142,14 +157,15 @@ TEST(PublicRunsTest, FewerMemoryFiguresThanStagesAreTheFirstOnes) {
 }
 
 TEST(PublicRunsTest, SystemsDiffer) {
-  const MeasuredRun fsdp = ReadPublic({{"system", "torchtitan"}, {"pp", "1"}, {"tp", "1"},
-                                       {"dp", "8"}, {"zero", "3"}});
+  const MeasuredRun fsdp =
+      ReadPublic({{"system", "torchtitan"}, {"pp", "1"}, {"tp", "1"}, {"dp", "8"}, {"zero", "3"}});
   EXPECT_EQ(fsdp.plan.stages[0].ops.activation, Variant::kSdpa);
   EXPECT_EQ(fsdp.plan.training.optimizer.state_bytes_per_param, 10);
   EXPECT_EQ(fsdp.plan.stages[0].zero_shard, 8);
   const MeasuredRun wide = ReadPublic({{"precision", "fp32"}});
   EXPECT_EQ(wide.plan.training.optimizer.state_bytes_per_param, 8);
-  const MeasuredRun smi = ReadPublic({{"system", "Megatron-DeepSpeed (BigScience)"}, {"recompute", ""},
+  const MeasuredRun smi = ReadPublic({{"system", "Megatron-DeepSpeed (BigScience)"},
+                                      {"recompute", ""},
                                       {"notes", "recompute on in tr11 scripts"}});
   EXPECT_TRUE(smi.measured.fullest_stage[MemoryKind::kNvidiaSmi].has_value());
   EXPECT_TRUE(smi.plan.stages[0].recomputes(0));
@@ -173,14 +189,15 @@ TEST(PublicRunsTest, ReadsTheNetwork) {
 }
 
 TEST(PublicRunsTest, ReadsOutOfMemory) {
-  const MeasuredRun run = ReadPublic(
-      {{"iter_time_s", ""}, {"mem_gb", ""}, {"notes", "OOM = INFEASIBLE row"}});
+  const MeasuredRun run =
+      ReadPublic({{"iter_time_s", ""}, {"mem_gb", ""}, {"notes", "OOM = INFEASIBLE row"}});
   EXPECT_TRUE(run.measured.out_of_memory);
 }
 
 TEST(PublicRunsTest, ReadsThePlanAndMemoryOfFurtherColumns) {
-  const Row plan = {{"plan_json", R"({"items_per_stage":[4,6],"replicas_per_stage":)"
-                                  R"([[{"gpu":"A","tp":2}],[{"gpu":"A","tp":2}]]})"},
+  const Row plan = {{"plan_json",
+                     R"({"items_per_stage":[4,6],"replicas_per_stage":)"
+                     R"([[{"gpu":"A","tp":2}],[{"gpu":"A","tp":2}]]})"},
                     {"mem_kind", "nvidia-smi memory.used, max over ranks, GiB"},
                     {"quality", "ok"}};
   const MeasuredRun run = ReadPublic(plan);
@@ -188,39 +205,56 @@ TEST(PublicRunsTest, ReadsThePlanAndMemoryOfFurtherColumns) {
   EXPECT_EQ(run.plan.stages[1].num_layers(), 5);
   EXPECT_EQ(run.measured.fullest_stage[MemoryKind::kNvidiaSmi], 20.5 * kGib);
 
-  const MeasuredRun stages = ReadPublic(
-      {{"system", "Aceso runtime"}, {"plan_json", R"({"ops_per_stage":[54,53]})"},
-       {"recompute", "none"},
-       {"stage_mem_json", R"([{"stage":0,"max_allocated_mib":100,"max_reserved_mib":120,)"
-                          R"("nvidia_smi_mib":150},{"stage":1,"max_allocated_mib":90}])"}});
+  const MeasuredRun stages =
+      ReadPublic({{"system", "Aceso runtime"},
+                  {"plan_json", R"({"ops_per_stage":[54,53]})"},
+                  {"recompute", "none"},
+                  {"stage_mem_json",
+                   R"([{"stage":0,"max_allocated_mib":100,"max_reserved_mib":120,)"
+                   R"("nvidia_smi_mib":150},{"stage":1,"max_allocated_mib":90}])"}});
   EXPECT_EQ(stages.plan.stages[0].num_layers(), 4);
   EXPECT_EQ(stages.measured.stages[0][MemoryKind::kNvidiaSmi], 150 * kMib);
   EXPECT_EQ(stages.measured.stages[1][MemoryKind::kAllocated], 90 * kMib);
   EXPECT_EQ(stages.plan.stages[0].micro_batch, 2) << "of one rank where the plan is given";
 
   EXPECT_EQ(SkipOf({{"gpu", "V100-32GB+T4"}}), "mixed GPUs");
-  EXPECT_EQ(SkipOf(With(plan, {{"plan_json", R"({"items_per_stage":[4,6],"replicas_per_stage":)"
-                                             R"([[{"gpu":"A","tp":2},{"gpu":"A","tp":1}],[]]})"}})),
+  EXPECT_EQ(SkipOf(With(plan,
+                        {{"plan_json",
+                          R"({"items_per_stage":[4,6],"replicas_per_stage":)"
+                          R"([[{"gpu":"A","tp":2},{"gpu":"A","tp":1}],[]]})"}})),
             "unlike replicas");
 }
 
 TEST(PublicRunsTest, ReadsExperts) {
-  const Row moe = {{"model", "mixtral-small"}, {"system", "Megatron-Core"}, {"kv_heads", "8"},
-                   {"experts", "8"}, {"topk", "2"}, {"pp", "1"}, {"dp", "4"}};
+  const Row moe = {{"model", "mixtral-small"},
+                   {"system", "Megatron-Core"},
+                   {"kv_heads", "8"},
+                   {"experts", "8"},
+                   {"topk", "2"},
+                   {"pp", "1"},
+                   {"dp", "4"}};
   const MeasuredRun run = ReadPublic(With(moe, {{"ep", "4"}, {"etp", "2"}}));
   EXPECT_EQ(run.plan.stages[0].ep, 4);
   EXPECT_EQ(run.model->spec.family, "mixtral");
   const MeasuredRun unsplit = ReadPublic(With(moe, {{"ep", "8"}, {"etp", "1"}}));
   EXPECT_EQ(unsplit.plan.stages[0].ep, 4) << "as many parts of each expert weight";
-  EXPECT_TRUE(Assumes(unsplit,
-                      "experts in 8 parts of tensor degree 1 are priced as 4 of degree 2"));
+  EXPECT_TRUE(
+      Assumes(unsplit, "experts in 8 parts of tensor degree 1 are priced as 4 of degree 2"));
   EXPECT_EQ(SkipOf(With(moe, {{"ep", "32"}, {"etp", "1"}})), "expert placement not priced");
 }
 
 TEST(PublicRunsTest, ConvolutionalModelsAreThoseBuiltIn) {
-  const Row cnn = {{"model", "resnet50 (CNN)"}, {"layers", ""}, {"hidden", ""}, {"heads", ""},
-                   {"seq", ""}, {"tp", "1"}, {"pp", "1"}, {"dp", "8"}, {"zero", "0"},
-                   {"precision", "fp16 mixed (AMP)"}, {"recompute", "none"}};
+  const Row cnn = {{"model", "resnet50 (CNN)"},
+                   {"layers", ""},
+                   {"hidden", ""},
+                   {"heads", ""},
+                   {"seq", ""},
+                   {"tp", "1"},
+                   {"pp", "1"},
+                   {"dp", "8"},
+                   {"zero", "0"},
+                   {"precision", "fp16 mixed (AMP)"},
+                   {"recompute", "none"}};
   EXPECT_EQ(ReadPublic(cnn).plan.seq_len, 0);
   EXPECT_EQ(SkipOf(With(cnn, {{"model", "resnext-7 (CNN)"}})), "unknown convolutional model");
 }
@@ -265,12 +299,16 @@ TEST(PublicRunsTest, BadCellsAreErrorsWithTheirPlace) {
             std::string::npos);
   EXPECT_NE(PublicError({{"offload", "W/G/O/A 0/0/2/0|0/0/0/0"}}).find("line 2, offload:"),
             std::string::npos);
-  for (const char* bad : {"[", "3", R"({"items_per_stage":[5,6]})", R"({"items_per_stage":"x"})",
+  for (const char* bad : {"[",
+                          "3",
+                          R"({"items_per_stage":[5,6]})",
+                          R"({"items_per_stage":"x"})",
                           R"({"ops_per_stage":[107]})"}) {
     EXPECT_NE(PublicError({{"plan_json", bad}}).find("line 2, plan_json:"), std::string::npos)
         << bad;
   }
-  for (const char* bad : {"[", "{}", R"([{"stage":2}])", R"([{"stage":0,"max_allocated_mib":-1}])"}) {
+  for (const char* bad :
+       {"[", "{}", R"([{"stage":2}])", R"([{"stage":0,"max_allocated_mib":-1}])"}) {
     EXPECT_NE(PublicError({{"stage_mem_json", bad}}).find("line 2, stage_mem_json:"),
               std::string::npos)
         << bad;
@@ -306,7 +344,8 @@ TEST(MistRunsTest, BlendsTheRatiosOfEmbeddingAndHead) {
   // Half of the optimizer states of the layers are offloaded and none of the ends'.
   const double layer = 4.0 * 1024 * 1024 + 3.0 * 1024 * 2816 + 2 * 1024;
   const double embedding = 50304.0 * 1024;
-  EXPECT_NEAR(run.plan.stages[0].offload.optimizer, 0.5 * 5 * layer / (5 * layer + embedding), 1e-12);
+  EXPECT_NEAR(
+      run.plan.stages[0].offload.optimizer, 0.5 * 5 * layer / (5 * layer + embedding), 1e-12);
   const double head = 50304.0 * 1024 + 1024;
   EXPECT_NEAR(run.plan.stages[1].offload.optimizer, 0.5 * 3 * layer / (3 * layer + head), 1e-12);
 }
@@ -328,10 +367,11 @@ TEST(MistRunsTest, BadRunsAreErrorsWithTheirPlace) {
               std::string::npos)
         << bad;
   }
-  EXPECT_NE(ErrorOf(ToCsv({MistRow(0, 0, 8), With(MistRow(0, 0, 8), {{"run_id", "b"}}),
-                           MistRow(0, 0, 8)}))
-                .find("line 4, run_id: expected the rows of run \"mist-1\" one after the other"),
-            std::string::npos);
+  EXPECT_NE(
+      ErrorOf(
+          ToCsv({MistRow(0, 0, 8), With(MistRow(0, 0, 8), {{"run_id", "b"}}), MistRow(0, 0, 8)}))
+          .find("line 4, run_id: expected the rows of run \"mist-1\" one after the other"),
+      std::string::npos);
 }
 
 TEST(AcesoRunsTest, ReadsAPlan) {
@@ -367,7 +407,8 @@ TEST(AcesoRunsTest, BadRunsAreErrorsWithTheirPlace) {
   EXPECT_NE(error({{"recompute_per_op", "[0,1]"}}).find("line 3, recompute_per_op:"),
             std::string::npos);
   EXPECT_NE(error({{"tp", "3"}}).find("line 3, dp:"), std::string::npos);
-  EXPECT_NE(error({{"stage", "0"}}).find("line 3, "), std::string::npos) << "unlike rows of a stage";
+  EXPECT_NE(error({{"stage", "0"}}).find("line 3, "), std::string::npos)
+      << "unlike rows of a stage";
 }
 
 TEST(RunsTest, RefusesOtherFiles) {

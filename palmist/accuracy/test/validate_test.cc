@@ -82,16 +82,19 @@ TEST(ValidateTest, TheFullestStageIsComparedWhereNoneIsNamed) {
   ASSERT_EQ(whole.rows[0].memory.size(), 1u);
   ASSERT_EQ(staged.rows[0].memory.size(), 2u);
   EXPECT_EQ(whole.rows[0].memory[0].stage, kFullestStage);
-  EXPECT_EQ(whole.rows[0].memory[0].bytes.predicted,
-            std::max(staged.rows[0].memory[0].bytes.predicted,
-                     staged.rows[0].memory[1].bytes.predicted));
+  EXPECT_EQ(
+      whole.rows[0].memory[0].bytes.predicted,
+      std::max(staged.rows[0].memory[0].bytes.predicted, staged.rows[0].memory[1].bytes.predicted));
 }
 
 TEST(ValidateTest, CountsFalseFitsAndMisfits) {
   // A small model that is said not to have fitted; one that ran where it cannot have.
   const Row fits = Public({{"iter_time_s", ""}, {"mem_gb", ""}, {"notes", "INFEASIBLE"}});
-  const Row misfits = Public({{"layers", "96"}, {"hidden", "16384"}, {"ffn", "65536"},
-                              {"mem_gb", ""}, {"recompute", "none"}});
+  const Row misfits = Public({{"layers", "96"},
+                              {"hidden", "16384"},
+                              {"ffn", "65536"},
+                              {"mem_gb", ""},
+                              {"recompute", "none"}});
   const Row above = Public({{"mem_gb", "500"}});
   const ValidationReport report = Score(ToCsv({fits, misfits, above}));
   ASSERT_EQ(report.rows.size(), 3u);
@@ -105,8 +108,8 @@ TEST(ValidateTest, CountsFalseFitsAndMisfits) {
 }
 
 TEST(ValidateTest, Groups) {
-  const std::string text =
-      ToCsv({Public({}), Public({{"gpu", "L4-24GB"}}), Public({{"gpu", "L4-24GB"}, {"model", "GPT-b"}})});
+  const std::string text = ToCsv(
+      {Public({}), Public({{"gpu", "L4-24GB"}}), Public({{"gpu", "L4-24GB"}, {"model", "GPT-b"}})});
   const ValidationReport report = Score(text, {.group_by = {"gpu"}});
   ASSERT_EQ(report.groups.size(), 2u);
   EXPECT_EQ(report.groups[0].key.at("gpu"), "A100-SXM4-80GB");
@@ -170,8 +173,12 @@ TEST(ValidateTest, TextNamesRunsGroupsAndReasons) {
   ValidationReport report = Score(ToCsv({PublicRow()}), {.group_by = {"gpu"}});
   report.skipped["missing shape"] = 3;
   const std::string text = FormatReport(report);
-  for (const char* part : {"GPT on 8 x A100-80GB", "All (1 run)", "gpu A100-SXM4-80GB (1 run)",
-                           "fullest", "missing shape", "false fits"}) {
+  for (const char* part : {"GPT on 8 x A100-80GB",
+                           "All (1 run)",
+                           "gpu A100-SXM4-80GB (1 run)",
+                           "fullest",
+                           "missing shape",
+                           "false fits"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }

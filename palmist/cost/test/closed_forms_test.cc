@@ -1,13 +1,13 @@
 // The derived memory of a layer against closed forms that were worked out by hand.
 //
-// Legend of the forms: b micro-batch, s sequence, h hidden, F feed-forward width, a heads, e bytes of
-// an activation, u = e*b*s*h.
+// Legend of the forms: b micro-batch, s sequence, h hidden, F feed-forward width, a heads, e bytes
+// of an activation, u = e*b*s*h.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <map>
 #include <string>
-
-#include <fmt/format.h>
-#include <gtest/gtest.h>
 
 #include "palmist/base/rng.h"
 #include "palmist/cost/layer_cost.h"
@@ -37,21 +37,35 @@ model::Graph GraphOf(const Shape& shape) {
         "n_positions": 65536, "vocab_size": {}, "tie_word_embeddings": false,
         "palmist_linear_bias": false, "activation_function": "{}",
         "resid_pdrop": {}, "embd_pdrop": 0, "attn_pdrop": {}}})",
-        shape.hidden, shape.heads, shape.ffn, shape.vocab, shape.activation, shape.dropout,
+        shape.hidden,
+        shape.heads,
+        shape.ffn,
+        shape.vocab,
+        shape.activation,
+        shape.dropout,
         shape.dropout);
   } else if (shape.family == "llama") {
     json = fmt::format(
         R"({{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": {},
         "num_attention_heads": {}, "num_key_value_heads": {}, "intermediate_size": {},
         "vocab_size": {}, "max_position_embeddings": 65536}})",
-        shape.hidden, shape.heads, shape.kv_heads, shape.ffn, shape.vocab);
+        shape.hidden,
+        shape.heads,
+        shape.kv_heads,
+        shape.ffn,
+        shape.vocab);
   } else {
     json = fmt::format(
         R"({{"model_type": "bert", "num_hidden_layers": 2, "hidden_size": {},
         "num_attention_heads": {}, "intermediate_size": {}, "vocab_size": {},
         "max_position_embeddings": 65536, "hidden_dropout_prob": {},
         "attention_probs_dropout_prob": {}, "hidden_act": "gelu"}})",
-        shape.hidden, shape.heads, shape.ffn, shape.vocab, shape.dropout, shape.dropout);
+        shape.hidden,
+        shape.heads,
+        shape.ffn,
+        shape.vocab,
+        shape.dropout,
+        shape.dropout);
   }
   return model::BuildGraph(model::ParseConfig(json, "test").value().spec);
 }
@@ -61,15 +75,19 @@ class Evaluated {
  public:
   Evaluated(const Shape& shape, const model::Layer& layer, model::LoweringOptions options)
       : shape_(shape) {
-    const bool after_norm =
-        layer.output_is_norm && options.variants.norm == Variant::kLean;
+    const bool after_norm = layer.output_is_norm && options.variants.norm == Variant::kLean;
     memory_ = AnalyzeMemory(model::Lower(layer, options, after_norm));
   }
-  double operator()(Expr LayerMemory::* field) const {
-    return symbolic::Evaluate(memory_.*field, {{"b", shape_.b}, {"s", shape_.s},
-                                               {"tp", shape_.tp}, {"sd", shape_.sd},
-                                               {"cp", 1}, {"ep", 1}, {"x", 1},
-                                               {"grad_bytes", 0}});
+  double operator()(Expr LayerMemory::*field) const {
+    return symbolic::Evaluate(memory_.*field,
+                              {{"b", shape_.b},
+                               {"s", shape_.s},
+                               {"tp", shape_.tp},
+                               {"sd", shape_.sd},
+                               {"cp", 1},
+                               {"ep", 1},
+                               {"x", 1},
+                               {"grad_bytes", 0}});
   }
 
  private:
@@ -119,15 +137,16 @@ Forms FormsOf(const Shape& shape, bool flash) {
   const double kv = shape.kv_heads / shape.heads;
   const double f = shape.ffn / shape.hidden;
   const double statistics = (gpt ? 16 : 8) * shape.b * shape.s;
-  // Multi-head attention has 4 u/tp: queries, keys, values and the context; grouped queries 2 + 2 kv.
+  // Multi-head attention has 4 u/tp: queries, keys, values and the context; grouped queries 2 + 2
+  // kv.
   forms.s0 = forms.u * (4 + (2 + 2 * kv + k * f) / shape.tp) + forms.att + statistics;
   forms.forward = forms.s0 + forms.u;
   forms.backward = forms.s0 + forms.u * (1 + (gpt ? 1 : 2) * f / shape.tp);
   if (!flash) {
     // By then the second norm and the feed-forward block are done, with that norm's statistics.
-    forms.backward = std::max(forms.backward,
-                              forms.s0 - statistics / 2 - forms.u * (2 + k * f / shape.tp) +
-                                  forms.u + 2 * forms.att);
+    forms.backward = std::max(
+        forms.backward,
+        forms.s0 - statistics / 2 - forms.u * (2 + k * f / shape.tp) + forms.u + 2 * forms.att);
   }
   return forms;
 }
@@ -140,9 +159,16 @@ TEST(ClosedFormsTest, FusedLayersEqualTheFormsOnRandomPoints) {
     const Evaluated derived =
         LayerOf(shape, UniformVariants(flash ? Variant::kFused : Variant::kFusedSoftmax));
     const Forms forms = FormsOf(shape, flash);
-    SCOPED_TRACE(fmt::format("trial {}: {} h {} F {} a {} b {} s {} tp {} flash {}", trial,
-                             shape.family, shape.hidden, shape.ffn, shape.heads, shape.b, shape.s,
-                             shape.tp, flash));
+    SCOPED_TRACE(fmt::format("trial {}: {} h {} F {} a {} b {} s {} tp {} flash {}",
+                             trial,
+                             shape.family,
+                             shape.hidden,
+                             shape.ffn,
+                             shape.heads,
+                             shape.b,
+                             shape.s,
+                             shape.tp,
+                             flash));
     ASSERT_NEAR(derived(&LayerMemory::kept), forms.s0, 1e-9 * forms.s0);
     ASSERT_NEAR(derived(&LayerMemory::input), forms.u, 1e-9 * forms.u);
     ASSERT_NEAR(derived(&LayerMemory::forward_peak), forms.forward, 1e-9 * forms.forward);

@@ -1,6 +1,7 @@
 // Attention. Sources: transformers' eager_attention_forward; Megatron's fused masked softmax;
 // Tempo's softmax -> dropout -> product; FlashAttention-2 (log-sum-exp kept, an fp32 accumulator of
-// the queries' gradient, 2.5 times the forward arithmetic in backward: arXiv:2307.08691, section 4).
+// the queries' gradient, 2.5 times the forward arithmetic in backward: arXiv:2307.08691, section
+// 4).
 #include "palmist/model/lowering/lowering.h"
 
 namespace palmist::model::internal {
@@ -35,8 +36,10 @@ void AddContextExchange(Lowering& lowering, const Op& op, Step& step) {
   const Symbols& symbols = lowering.symbols();
   const Expr kv = KeyValueElements(lowering, op);
   const Expr bytes = Select(symbols.cp - 1, kv * symbols.cp * lowering.act(), 0);
-  step.forward_collectives.push_back({CollectiveKind::kAllGather, CollectiveGroup::kContext, bytes});
-  step.backward_collectives.push_back({CollectiveKind::kAllGather, CollectiveGroup::kContext, bytes});
+  step.forward_collectives.push_back(
+      {CollectiveKind::kAllGather, CollectiveGroup::kContext, bytes});
+  step.backward_collectives.push_back(
+      {CollectiveKind::kAllGather, CollectiveGroup::kContext, bytes});
   step.backward_collectives.push_back(
       {CollectiveKind::kReduceScatter, CollectiveGroup::kContext, bytes});
 }
@@ -54,8 +57,7 @@ void LowerFlash(Lowering& lowering, const Op& op) {
   step.forward_bytes = Traffic(lowering, step);
   step.backward_bytes = 2 * step.forward_bytes;
   step.backward_kernels = 3;
-  step.backward_scratch =
-      4 * op.score_rows * (static_cast<double>(op.attention.head_dim) + 1);
+  step.backward_scratch = 4 * op.score_rows * (static_cast<double>(op.attention.head_dim) + 1);
   AddContextExchange(lowering, op, step);
   lowering.Add(std::move(step));
 }
@@ -73,12 +75,10 @@ void LowerAttention(Lowering& lowering, const Op& op) {
   const Expr act = lowering.act();
   const bool wide_softmax =
       eager && op.attention.softmax_fp32 && lowering.options().activation_bytes < 4;
-  const double value_share =
-      static_cast<double>(op.attention.value_dim) /
-      static_cast<double>(op.attention.head_dim + op.attention.value_dim);
+  const double value_share = static_cast<double>(op.attention.value_dim) /
+                             static_cast<double>(op.attention.head_dim + op.attention.value_dim);
   // Unfused products compute all keys, masked or not.
-  const Expr flops =
-      2 * n * static_cast<double>(op.attention.head_dim + op.attention.value_dim);
+  const Expr flops = 2 * n * static_cast<double>(op.attention.head_dim + op.attention.value_dim);
 
   Step product = lowering.Begin(op);
   product.name = op.name + ".scores";

@@ -44,8 +44,8 @@ void LowerLoss(Lowering& lowering, const Op& op) {
   }
   // A vocabulary-parallel loss exchanges three numbers a token: maximum, sum and target logit.
   const Expr exchanged = 12 * op.rows;
-  step.forward_collectives.push_back({CollectiveKind::kAllReduce, CollectiveGroup::kTensor,
-                                      Select(symbols.tp - 1, exchanged, 0)});
+  step.forward_collectives.push_back(
+      {CollectiveKind::kAllReduce, CollectiveGroup::kTensor, Select(symbols.tp - 1, exchanged, 0)});
   lowering.Add(std::move(step));
 }
 

@@ -23,7 +23,8 @@ void LowerNorm(Lowering& lowering, const Op& op) {
     x_buffer = lowering.NewBuffer(op.name + ".input", act * n, false);
     step.outputs.push_back(x_buffer);
   }
-  // fp32 statistics of a row: mean and reciprocal deviation; RMSNorm and Tempo keep the latter only.
+  // fp32 statistics of a row: mean and reciprocal deviation; RMSNorm and Tempo keep the latter
+  // only.
   const double statistics = rms || variant == Variant::kTempo ? 4 : 8;
   const int stats = lowering.NewBuffer(op.name + ".statistics", statistics * op.rows, false);
   step.outputs.push_back(stats);

@@ -28,7 +28,8 @@ void LowerActivation(Lowering& lowering, const Op& op) {
   step.backward_bytes = 3 * act * n;
   if (KeepsOutput(op.activation)) {
     step.saved = {y};
-    step.in_place = step.gradient_in_place = variant != Variant::kEager && variant != Variant::kSdpa;
+    step.in_place = step.gradient_in_place =
+        variant != Variant::kEager && variant != Variant::kSdpa;
   } else if (variant == Variant::kTempo) {
     const Expr mask_bytes = n * (lowering.options().tempo_mask_bits / 8);
     const int mask = lowering.NewBuffer(op.name + ".mask", mask_bytes, false);

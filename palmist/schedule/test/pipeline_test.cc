@@ -1,12 +1,12 @@
 #include "palmist/schedule/pipeline.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <tuple>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "palmist/base/error.h"
 #include "palmist/base/rng.h"
@@ -52,15 +52,15 @@ double Simulate(std::string_view schedule, const std::vector<StagePoint>& stages
         double ready = 0;
         if (work.kind == 'F' ? i > 0 : true) {
           const std::tuple<char, int, int> need =
-              work.kind == 'F'  ? std::tuple{'F', i - 1, work.micro_batch}
-              : i + 1 < count ? std::tuple{'B', i + 1, work.micro_batch}
-                              : std::tuple{'F', i, work.micro_batch};
+              work.kind == 'F' ? std::tuple{'F', i - 1, work.micro_batch}
+              : i + 1 < count  ? std::tuple{'B', i + 1, work.micro_batch}
+                               : std::tuple{'F', i, work.micro_batch};
           const auto found = done.find(need);
           if (found == done.end()) break;
           ready = found->second;
         }
-        clock[at] = std::max(clock[at], ready) + (work.kind == 'F' ? stages[at].forward_s
-                                                                   : stages[at].backward_s);
+        clock[at] = std::max(clock[at], ready) +
+                    (work.kind == 'F' ? stages[at].forward_s : stages[at].backward_s);
         done[{work.kind, i, work.micro_batch}] = clock[at];
         ++next[at];
         progress = true;

@@ -1,9 +1,9 @@
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <functional>
 #include <limits>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 #include "palmist/base/rng.h"
 #include "palmist/solve/frontier.h"
@@ -19,9 +19,8 @@ double BruteForce(const PipelineProblem& problem) {
   const std::function<void(int, int, double)> place = [&](int stage, int first, double tail) {
     if (stage == problem.stages) {
       if (first < problem.layers) return;
-      best = std::min(best, schedule::IterationSeconds(problem.schedule, points,
-                                                       problem.micro_batches) +
-                                tail);
+      best = std::min(
+          best, schedule::IterationSeconds(problem.schedule, points, problem.micro_batches) + tail);
       return;
     }
     for (int last = first; last < problem.layers; ++last) {
@@ -79,7 +78,8 @@ TEST(LabelSearchTest, EqualsBruteForce) {
       }
     }
     EXPECT_NEAR(schedule::IterationSeconds(problem.schedule, points, problem.micro_batches) + tail,
-                solution.iteration_s, 1e-9);
+                solution.iteration_s,
+                1e-9);
   }
 }
 
@@ -115,8 +115,7 @@ TEST(ParetoFrontierTest, KeepsExactlyTheUndominatedPoints) {
   std::size_t undominated = 0;
   for (const auto& point : all) {
     undominated += std::none_of(all.begin(), all.end(), [&](const auto& other) {
-      return other != point && other[0] <= point[0] && other[1] <= point[1] &&
-             other[2] <= point[2];
+      return other != point && other[0] <= point[0] && other[1] <= point[1] && other[2] <= point[2];
     });
   }
   EXPECT_EQ(frontier.points().size(), undominated);
