@@ -198,12 +198,13 @@ std::string FormatPlan(const plan::Plan& plan,
                        const std::vector<std::string>& notes) {
   const plan::Prediction& predicted = *plan.predicted;
   std::string text = Header(plan);
-  text += fmt::format("{} an iteration · {} {}/s · MFU {} · {} micro-batches · {}\n",
+  text += fmt::format("{} an iteration · {} {}/s · MFU {} · {} micro-batch{} · {}\n",
                       FormatSeconds(predicted.iteration_time_s),
                       FormatCount(predicted.tokens_per_s),
                       plan.seq_len > 0 ? "tokens" : "samples",
                       FormatPercent(predicted.model_flops_utilization),
                       plan.training.micro_batches,
+                      plan.training.micro_batches == 1 ? "" : "es",
                       predicted.fits ? "fits" : "does NOT fit");
   if (predicted.cost_usd_per_1e9_tokens) {
     text += fmt::format("{:.2f} USD per 1e9 tokens\n", *predicted.cost_usd_per_1e9_tokens);

@@ -23,7 +23,8 @@ plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate
   training.micro_batches = candidate.micro_batches;
   training.schedule = request.fixed.schedule.value_or("1f1b");
   training.dtype = request.dtype;
-  training.grad_dtype = request.dtype;
+  // Megatron-LM sums half-precision gradients in fp32.
+  training.grad_dtype = request.target == "megatron" ? "fp32" : request.dtype;
   // fp32 needs no master copy beside its two moments.
   training.optimizer.state_bytes_per_param = request.dtype == "fp32" ? 8 : 12;
   return training;

@@ -176,6 +176,8 @@ SearchState Search(const PlanRequest& request,
         bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
     const double threshold = best.Threshold();
     if (next_bound > threshold) break;  // nothing left can be among the plans returned
+    // Nothing left can be better by more than the gap, and the alternatives are there.
+    if (std::isfinite(threshold) && next_bound >= shortest * (1 - request.gap)) break;
     if (InterruptRequested()) {
       state.outcome = Outcome::kInterrupted;
       break;

@@ -73,7 +73,7 @@ class Reasons {
  public:
   void Add(const std::string& reason) { ++count_[reason]; }
   std::string Most() const {
-    std::string most = "no layout uses the devices";
+    std::string most = "the fixed degrees do not multiply to a number of devices of the cluster";
     int best = 0;
     for (const auto& [reason, count] : count_) {
       if (count > best) best = count, most = reason;

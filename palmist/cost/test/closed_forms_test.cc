@@ -117,6 +117,8 @@ Shape RandomShape(Rng& rng, const std::string& family) {
   // Between 2.75 and 6 times the width, as models have it: there the gradient of the feed-forward
   // block is the largest thing alive, which the closed form takes for granted.
   shape.ffn = 64 * std::ceil(shape.hidden * (2.75 + 3.25 * rng.Uniform()) / 64);
+  // On many ranks an ungated block must be wider for that (docs/adr/0007).
+  if (family == "gpt2") shape.ffn = std::max(shape.ffn, shape.hidden * shape.tp / 2);
   shape.vocab = 64.0 * static_cast<double>(100 + rng.Integer(4000));
   shape.b = static_cast<double>(1 + rng.Integer(8));
   shape.s = 128.0 * static_cast<double>(1 + rng.Integer(64));
