@@ -48,16 +48,19 @@ T Read(const std::string& option, const std::string& text, Result<T> (*parse)(st
   return std::move(result).value();
 }
 
+/// Reads a share up to 1, a number of GiB above 1, or a size with its unit. Returns a share or bytes.
 double ReadMemoryLimit(const std::string& text) {
-  const Result<double> share = ParseNumber(text);
-  if (share.ok() && *share > 0 && *share <= 1) return *share;
-  const double bytes = static_cast<double>(Read("--memory-limit", text, ParseBytes));
-  if (bytes <= 1) {
-    throw UsageError("--memory-limit",
-                     "expected a share in (0, 1] or a size, got '" + text + "'",
-                     "for example 0.9 or 70GiB");
+  const Result<double> number = ParseNumber(text);
+  if (number.ok() && *number > 0) {
+    return *number <= 1 ? *number : *number * static_cast<double>(kGiB);
   }
-  return bytes;
+  const Result<std::int64_t> bytes = ParseBytes(text);
+  if (!bytes.ok() || *bytes <= kMiB) {
+    throw UsageError("--memory-limit",
+                     "expected a share in (0, 1], GiB, or a size, got '" + text + "'",
+                     "for example 0.9, 70 or 70GiB");
+  }
+  return static_cast<double>(*bytes);
 }
 
 /// Sets prices: one number for all devices, or GPU=number pairs.
@@ -317,7 +320,7 @@ void AddPlanCommand(CLI::App& app, Context& context) {
   command->add_option("--seq", a.seq, "sequence length, such as 4096 or 4k");
   command->add_option("--global-batch", a.batch, "sequences (or images) an iteration")->required();
   command->add_option("--dtype", a.dtype, "bf16, fp16 or fp32")->capture_default_str();
-  command->add_option("--memory-limit", a.memory_limit, "share of the device, or a size")
+  command->add_option("--memory-limit", a.memory_limit, "share of the device, GiB, or a size")
       ->capture_default_str();
   command->add_option("--space", a.space, "what is searched: full or uniform")
       ->capture_default_str();

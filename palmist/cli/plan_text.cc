@@ -55,7 +55,7 @@ std::string Header(const plan::Plan& plan) {
 
 std::string StageTable(const plan::Plan& plan) {
   std::string text =
-      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {}\n",
+      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {}\n",
                   "stage",
                   "layers",
                   "devices",
@@ -81,7 +81,7 @@ std::string StageTable(const plan::Plan& plan) {
     const plan::MemoryBytes& memory = stage.predicted->memory;
     const int recomputed = RecomputedLayers(stage);
     text += fmt::format(
-        "{:>5}  {:<9}{:<11}{:>6}{:>4}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n",
+        "{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n",
         i,
         fmt::format("{}-{}", stage.first_layer, stage.last_layer),
         DescribeDevices(stage),

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 #include <new>
 #include <string>
@@ -34,9 +35,15 @@ Error FromParseError(const CLI::ParseError& error, const CLI::App& app) {
   std::string hint = "see palmist --help";
   for (const CLI::App* command : app.get_subcommands()) {
     names.clear();
-    for (const CLI::Option* option : command->get_options()) names.push_back(option->get_name());
+    for (const CLI::App* known : {command, &app}) {
+      for (const CLI::Option* option : known->get_options()) names.push_back(option->get_name());
+    }
     hint = "see palmist " + command->get_name() + " --help";
-    const std::vector<std::string> unknown = command->remaining();
+    // What a command does not know falls through to the program. Options before their values.
+    std::vector<std::string> unknown = app.remaining(true);
+    std::stable_partition(unknown.begin(), unknown.end(), [](const std::string& argument) {
+      return argument.starts_with('-');
+    });
     if (!unknown.empty()) {
       const std::vector<std::string> near = NearestNames(unknown.front(), names, 1);
       return UsageError("",

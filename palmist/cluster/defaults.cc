@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "palmist/cluster/calibration.h"
-#include "palmist/cluster/csv.h"
+#include "palmist/cluster/preset_table.h"
 #include "palmist/cluster/units_in_files.h"
 
 namespace palmist::cluster {
@@ -30,25 +30,25 @@ bool IsFast(const Link& link) {
 }
 
 /// Returns the device's row of efficiency.csv, else that of its class.
-const CsvRow& EfficiencyRow(const NodeGroup& group) {
+const PresetRow& EfficiencyRow(const NodeGroup& group) {
   const std::string_view klass = group.device.is_cpu        ? "*cpu"
                                  : IsFast(group.intra_node) ? "*fast"
                                                             : "*pcie";
   const auto& rows = PresetTable("efficiency");
   const auto find = [&](std::string_view name) {
     return std::find_if(
-        rows.begin(), rows.end(), [&](const CsvRow& row) { return row.Text("name") == name; });
+        rows.begin(), rows.end(), [&](const PresetRow& row) { return row.Text("name") == name; });
   };
   const auto own = find(group.device.name);
   return own != rows.end() ? *own : *find(klass);
 }
 
-SaturationCurve Curve(const CsvRow& row, std::string_view max_column, double peak_flops_per_s) {
+SaturationCurve Curve(const PresetRow& row, std::string_view max_column, double peak_flops_per_s) {
   return {.max_fraction = row.Number(max_column),
           .half_flops = row.Number("gemm_half_us") * kMicro * peak_flops_per_s};
 }
 
-ComputeEfficiency Compute(const CsvRow& row, const Device& device) {
+ComputeEfficiency Compute(const PresetRow& row, const Device& device) {
   ComputeEfficiency compute;
   compute.gemm = Curve(row, "gemm_max", device.PeakFlopsPerS("bf16"));
   for (const auto& [dtype, peak] : device.flops_per_s) {
@@ -61,7 +61,7 @@ ComputeEfficiency Compute(const CsvRow& row, const Device& device) {
   return compute;
 }
 
-LinkEfficiency Links(const CsvRow& row, const NodeGroup& group) {
+LinkEfficiency Links(const PresetRow& row, const NodeGroup& group) {
   const bool bridged = IsFast(group.intra_node) && row.Number("channels") <= 4;
   return {.intra_node_fraction = bridged ? kBridgeFraction : row.Number("intra_node"),
           .inter_node_fraction = row.Number("inter_node"),
@@ -77,7 +77,7 @@ Interference ClassInterference(std::string_view klass) {
                                                               Resource::kDeviceToHost};
   Interference interference;
   double weighted_error = 0.0;
-  for (const CsvRow& row : PresetTable("interference")) {
+  for (const PresetRow& row : PresetTable("interference")) {
     if (row.Text("class") != klass) continue;
     unsigned active = 0;
     for (const Resource resource : kResources) {
@@ -96,7 +96,7 @@ Interference ClassInterference(std::string_view klass) {
   return interference;
 }
 
-MemoryOverheads Memory(const CsvRow& row, int devices_per_node) {
+MemoryOverheads Memory(const PresetRow& row, int devices_per_node) {
   MemoryOverheads memory;
   memory.context_bytes = row.Number("context_gib") * kGib;
   memory.allocator_bytes = kAllocatorMib * kMib;
@@ -111,7 +111,7 @@ MemoryOverheads Memory(const CsvRow& row, int devices_per_node) {
 
 std::vector<CollectiveFit> Collectives(const NodeGroup& group) {
   std::vector<CollectiveFit> fits;
-  for (const CsvRow& row : PresetTable("collectives")) {
+  for (const PresetRow& row : PresetTable("collectives")) {
     const auto devices = row.Words("devices");
     if (std::find(devices.begin(), devices.end(), group.device.name) == devices.end()) continue;
     CollectiveFit fit;
@@ -128,7 +128,7 @@ std::vector<CollectiveFit> Collectives(const NodeGroup& group) {
 }
 
 DeviceCalibration DefaultFor(const NodeGroup& group) {
-  const CsvRow& row = EfficiencyRow(group);
+  const PresetRow& row = EfficiencyRow(group);
   DeviceCalibration result;
   result.source = row.Text("source");
   result.compute = Compute(row, group.device);

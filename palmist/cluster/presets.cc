@@ -14,8 +14,8 @@
 #include "palmist/base/nearest.h"
 #include "palmist/base/text.h"
 #include "palmist/cluster/cluster_file.h"
-#include "palmist/cluster/csv.h"
 #include "palmist/cluster/machine.h"
+#include "palmist/cluster/preset_table.h"
 #include "palmist/cluster/units_in_files.h"
 
 namespace palmist::cluster {
@@ -49,17 +49,17 @@ std::string Lower(std::string_view text) {
 
 /// A GPU of the tables.
 struct Gpu {
-  const CsvRow* sheet;  ///< Its row of gpus.csv.
-  const CsvRow* host;   ///< Its row of hosts.csv.
+  const PresetRow* sheet;  ///< Its row of gpus.csv.
+  const PresetRow* host;   ///< Its row of hosts.csv.
   std::string name() const { return sheet->Text("name"); }
 };
 
 const std::vector<Gpu>& Gpus() {
   static const auto* const gpus = [] {
     auto* result = new std::vector<Gpu>;
-    for (const CsvRow& sheet : PresetTable("gpus")) {
+    for (const PresetRow& sheet : PresetTable("gpus")) {
       const auto& hosts = PresetTable("hosts");
-      const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const CsvRow& row) {
+      const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const PresetRow& row) {
         return row.Text("name") == sheet.Text("name");
       });
       PALMIST_ASSERT(host != hosts.end());
@@ -107,7 +107,7 @@ Device MakeDevice(const Gpu& gpu) {
   device.memory_bytes_per_s = gpu.sheet->Number("memory_gbps") / parts * kGiga;
   for (const std::string_view dtype : kDtypes) {
     const std::string column = std::string(dtype) + "_tflops";
-    const CsvRow& row = dtype == "fp16" && gpu.host->Has(column) ? *gpu.host : *gpu.sheet;
+    const PresetRow& row = dtype == "fp16" && gpu.host->Has(column) ? *gpu.host : *gpu.sheet;
     if (row.Has(column)) {
       device.flops_per_s[std::string(dtype)] = row.Number(column) / parts * kTera;
     }

@@ -163,9 +163,13 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   bytes.limit = options_.memory_limit <= 1 ? rates.usable_bytes * options_.memory_limit
                                            : std::min(options_.memory_limit, rates.usable_bytes);
   const StageWeights weights = CountWeights(layers, content);
-  const auto kept_on_host = [&](double ratio, double kept_bytes) {
-    return ratio < 1 ? kept_bytes * ratio / (1 - ratio) : 0;
-  };
+  double activations_on_host = 0;
+  if (states.offload_activations > 0) {
+    StateLayout<double> all_here = states;
+    all_here.offload_activations = 0;
+    activations_on_host =
+        states.offload_activations * ComposeMemory(layers, content, all_here).activations;
+  }
   const double state_elements =
       weights.dense / states.optimizer_shards + weights.expert / states.expert_optimizer_shards;
   const double weight_elements =
@@ -175,7 +179,7 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   estimate.host_bytes = states.offload_weights * states.weight_bytes * weight_elements +
                         states.offload_grads * states.grad_bytes * grad_elements +
                         states.offload_optimizer * states.optimizer_bytes * state_elements +
-                        kept_on_host(states.offload_activations, memory.activations);
+                        activations_on_host;
   estimate.host_limit_bytes = rates.host_bytes;
 
   // Time of a steady micro-batch: the phases of the overlap-centric schedule.

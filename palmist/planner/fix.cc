@@ -64,6 +64,9 @@ Setter Ratio(double plan::OffloadRatios::*field) {
     if (error != std::errc() || end != text.data() + text.size() || !(value >= 0 && value <= 1)) {
       return BadValue(key, "a share from 0 to 1", text);
     }
+    std::optional<double> before;  // 0 is what is not fixed
+    if (fixed.offload.*field > 0) before = fixed.offload.*field;
+    PALMIST_RETURN_IF_ERROR(Set(before, value, key));
     fixed.offload.*field = value;
     return {};
   };

@@ -77,7 +77,12 @@ std::vector<plan::ClosestMiss> DescribeMiss(const plan::Plan& nearest, const std
 
 /// Returns whether anything fits, without searching for the best.
 bool AnythingFits(const PlanRequest& request, const model::Graph& graph) {
-  const std::vector<Candidate> candidates = EnumerateCandidates(request, graph);
+  std::vector<Candidate> candidates;
+  try {
+    candidates = EnumerateCandidates(request, graph);
+  } catch (const Error&) {
+    return false;  // what is fixed leaves no layout after the change
+  }
   const Evaluator evaluator(request, graph, candidates);
   for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
     if (evaluator.LeastExcess(i) <= 0) return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "palmist/plan/plan.h"
 
@@ -72,6 +73,7 @@ bool Matches(const std::optional<int>& fixed, int value) { return !fixed || *fix
 class Reasons {
  public:
   void Add(const std::string& reason) { ++count_[reason]; }
+  bool empty() const { return count_.empty(); }
   std::string Most() const {
     std::string most = "the fixed degrees do not multiply to a number of devices of the cluster";
     int best = 0;
@@ -102,8 +104,10 @@ void AddCandidates(const PlanRequest& request,
   for (const int stages : Divisors(devices)) {
     if (!Matches(fixed.pp, stages)) continue;
     if (stages > num_layers) {
-      reasons.Add("there are more pipeline stages than the model's " + std::to_string(num_layers) +
-                  " layers");
+      if (fixed.pp) {
+        reasons.Add("there are more pipeline stages than the model's " +
+                    std::to_string(num_layers) + " layers");
+      }
       continue;
     }
     const int per_stage = devices / stages;
@@ -128,9 +132,13 @@ void AddCandidates(const PlanRequest& request,
         continue;
       }
       for (const int micro_batch : Divisors(request.global_batch / dp)) {
-        if (!Matches(fixed.micro_batch, micro_batch)) continue;
         const int micro_batches = static_cast<int>(request.global_batch / dp / micro_batch);
-        if (!Matches(fixed.micro_batches, micro_batches)) continue;
+        if (!Matches(fixed.micro_batch, micro_batch) ||
+            !Matches(fixed.micro_batches, micro_batches)) {
+          reasons.Add("micro_batch * micro_batches * dp must be the global batch of " +
+                      std::to_string(request.global_batch));
+          continue;
+        }
         for (const bool sp : {false, true}) {
           if (fixed.sp && *fixed.sp != sp) continue;
           if (sp && (tp == 1 || !graph.has_sequence || (request.seq_len / cp) % tp != 0)) {
@@ -207,11 +215,12 @@ std::vector<Candidate> EnumerateCandidates(const PlanRequest& request, const mod
   const TensorLimits limits = LimitsOf(request.model.spec);
   const std::vector<model::OpVariants> variants = CandidateVariants(request);
   std::vector<Candidate> candidates;
-  Reasons reasons;
+  Reasons reasons;  // with the most devices that the fixed degrees can use
   const int all = request.cluster.num_devices();
   for (int idle = 0; idle < std::min(all, kMostIdleDevices) && candidates.empty(); ++idle) {
-    const int devices = all - idle;
-    AddCandidates(request, graph, limits, variants, devices, candidates, reasons);
+    Reasons here;
+    AddCandidates(request, graph, limits, variants, all - idle, candidates, here);
+    if (reasons.empty()) reasons = std::move(here);
   }
   if (candidates.empty()) {
     throw Error(ErrorKind::kUsage,

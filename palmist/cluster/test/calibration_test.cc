@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "palmist/base/file.h"
-#include "palmist/cluster/csv.h"
+#include "palmist/cluster/preset_table.h"
 #include "palmist/cluster/presets.h"
 
 namespace palmist::cluster {

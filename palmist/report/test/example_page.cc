@@ -24,6 +24,8 @@ plan::StagePrediction Predict(int stage) {
   for (const auto& category : plan::kMemoryCategories) {
     memory.allocated_peak += memory.*category.bytes;
   }
+  // The allocator sees neither of these.
+  memory.allocated_peak -= memory.communicators + memory.context;
   memory.reserved_peak = memory.allocated_peak * 1.04;
   memory.limit = 21.6 * kGib;
   prediction.forward_s = 0.021;

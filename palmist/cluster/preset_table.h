@@ -9,9 +9,9 @@
 namespace palmist::cluster {
 
 /// One row: column name to cell.
-class CsvRow {
+class PresetRow {
  public:
-  explicit CsvRow(std::map<std::string, std::string, std::less<>> cells)
+  explicit PresetRow(std::map<std::string, std::string, std::less<>> cells)
       : cells_(std::move(cells)) {}
 
   /// Returns the cell of `column`. @pre the table has that column
@@ -30,10 +30,7 @@ class CsvRow {
   std::map<std::string, std::string, std::less<>> cells_;
 };
 
-/// Returns the rows of a CSV text whose first line names the columns (RFC 4180 quoting).
-std::vector<CsvRow> ParseCsv(std::string_view text);
-
 /// Returns the rows of the table carried as presets/`name`.csv. @pre there is one
-const std::vector<CsvRow>& PresetTable(std::string_view name);
+const std::vector<PresetRow>& PresetTable(std::string_view name);
 
 }  // namespace palmist::cluster
