@@ -144,36 +144,76 @@ Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
   }
 }
 
-Result<void> WriteFileAtomic(const std::string& path, std::string_view content) {
+namespace {
+
+/// A new file beside the one it will replace.
+struct Temporary {
+  std::string target;  ///< `path` with links followed
+  std::string name;
+  int descriptor = -1;
+  mode_t mode = 0;  ///< of the file that was there; 0 where there was none
+};
+
+/// Opens a temporary file in the folder of `path`, which is no folder and no device.
+Result<Temporary> OpenTemporary(const std::string& path) {
   std::string target = path;
+  mode_t mode = 0;
   struct stat info {};
-  const bool exists = ::stat(path.c_str(), &info) == 0;
-  if (exists && S_ISDIR(info.st_mode)) return WriteError(path, EISDIR);
-  if (exists && !S_ISREG(info.st_mode)) return WriteDirectly(path, content);
-  if (exists) {
+  if (::stat(path.c_str(), &info) == 0) {
     // The rename would not ask the file itself, only its folder.
     if (::access(path.c_str(), W_OK) != 0) return WriteError(path, errno);
     std::error_code failure;
     target = std::filesystem::canonical(path, failure).string();
     if (failure) return WriteError(path, failure.value());
+    mode = info.st_mode & kModeBits;
   }
-
   static std::atomic<int> counter = 0;
-  const std::string temporary =
+  std::string name =
       target + ".tmp." + std::to_string(::getpid()) + "." + std::to_string(++counter);
-  Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode));
-  if (!file.is_open()) return WriteError(path, errno);
+  const int descriptor =
+      ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, kNewFileMode);
+  if (descriptor < 0) return WriteError(path, errno);
+  return Temporary{std::move(target), std::move(name), descriptor, mode};
+}
+
+/// What `path` is, as far as writing cares.
+enum class Place { kFolder, kFile, kOther };
+
+Place PlaceOf(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return Place::kFile;
+  return S_ISDIR(info.st_mode) ? Place::kFolder : Place::kOther;
+}
+
+}  // namespace
+
+Result<void> CheckWritable(const std::string& path) {
+  const Place place = PlaceOf(path);
+  if (place == Place::kFolder) return WriteError(path, EISDIR);
+  if (place == Place::kOther) return {};
+  PALMIST_ASSIGN_OR_RETURN(const Temporary temporary, OpenTemporary(path));
+  const Descriptor file(temporary.descriptor);
+  ::unlink(temporary.name.c_str());
+  return {};
+}
+
+Result<void> WriteFileAtomic(const std::string& path, std::string_view content) {
+  const Place place = PlaceOf(path);
+  if (place == Place::kFolder) return WriteError(path, EISDIR);
+  if (place == Place::kOther) return WriteDirectly(path, content);
+  PALMIST_ASSIGN_OR_RETURN(const Temporary temporary, OpenTemporary(path));
+  Descriptor file(temporary.descriptor);
   int code = 0;
-  if (exists && ::fchmod(file.get(), info.st_mode & kModeBits) != 0) code = errno;
+  if (temporary.mode != 0 && ::fchmod(file.get(), temporary.mode) != 0) code = errno;
   if (code == 0) code = WriteAll(file.get(), content);
   if (code == 0 && ::fsync(file.get()) != 0) code = errno;
   if (!file.Close() && code == 0) code = errno;
-  if (code == 0 && std::rename(temporary.c_str(), target.c_str()) != 0) code = errno;
+  if (code == 0 && std::rename(temporary.name.c_str(), temporary.target.c_str()) != 0) code = errno;
   if (code != 0) {
-    ::unlink(temporary.c_str());
+    ::unlink(temporary.name.c_str());
     return WriteError(path, code);
   }
-  SyncFolder(target);
+  SyncFolder(temporary.target);
   return {};
 }
 

@@ -28,4 +28,8 @@ Result<std::string> ReadFile(const std::string& path,
 /// failure while writing, such as a full disk.
 Result<void> WriteFileAtomic(const std::string& path, std::string_view content);
 
+/// Returns whether `WriteFileAtomic` can begin to write `path`, so that long work is not done for
+/// nothing; the error is what that would return. Leaves nothing behind.
+Result<void> CheckWritable(const std::string& path);
+
 }  // namespace palmist

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <ctime>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "palmist/base/file.h"
+#include "palmist/base/interrupt.h"
 #include "palmist/base/progress.h"
 #include "palmist/base/text.h"
 #include "palmist/base/thread_pool.h"
@@ -24,6 +26,8 @@
 
 namespace palmist::cli {
 namespace {
+
+constexpr int kTerminated = 143;  // ended by SIGTERM, with the best plan so far
 
 struct PlanArguments {
   std::string model, cluster, seq, batch,
@@ -48,11 +52,14 @@ T Read(const std::string& option, const std::string& text, Result<T> (*parse)(st
   return std::move(result).value();
 }
 
-/// Reads a share up to 1, a number of GiB above 1, or a size with its unit. Returns a share or bytes.
+/// Reads a share up to 1, a number of GiB above 1, or a size with its unit. Returns a share or
+/// bytes.
 double ReadMemoryLimit(const std::string& text) {
   const Result<double> number = ParseNumber(text);
   if (number.ok() && *number > 0) {
-    return *number <= 1 ? *number : *number * static_cast<double>(kGiB);
+    if (*number <= 1) return *number;
+    // No device has a million GiB: that is a number of bytes.
+    return *number < 1e6 ? *number * static_cast<double>(kGiB) : *number;
   }
   const Result<std::int64_t> bytes = ParseBytes(text);
   if (!bytes.ok() || *bytes <= kMiB) {
@@ -101,10 +108,10 @@ void SetSlowDevices(const std::vector<std::string>& entries, cluster::Cluster& c
     const Result<double> factor =
         named ? ParseNumber(entry.substr(colon + 1)) : Result<double>(0.0);
     if (!device.ok() || !factor.ok() || *device < 0 || *device >= cluster.num_devices() ||
-        *factor <= 0 || *factor > 1) {
+        *factor < 0.001 || *factor > 1) {
       throw UsageError(
           "--slow",
-          fmt::format("expected device=I:FACTOR with I below {} and a factor in (0, 1], "
+          fmt::format("expected device=I:FACTOR with I below {} and a factor in [0.001, 1], "
                       "got '{}'",
                       cluster.num_devices(),
                       entry),
@@ -170,7 +177,7 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
                        "choose a value in that range");
     }
   };
-  if (has_sequence) check("--seq", request.seq_len, 1 << 30);
+  if (has_sequence) check("--seq", request.seq_len, plan::kMaxSequence);
   check("--global-batch", request.global_batch, 1 << 30);
   check("--top", arguments.top, 1000);
   if (arguments.threads < 0 || arguments.threads > 1024) {
@@ -258,8 +265,19 @@ int ReportInfeasible(Context& context, const planner::PlanResult& result) {
   return ExitCode(kind);
 }
 
+/// Finds out before the search what would stop the results from being written after it.
+void CheckOutputs(const PlanArguments& arguments) {
+  if (!arguments.output.empty() && arguments.output == arguments.report) {
+    throw UsageError("--report", "it names the same file as -o", "give each its own name");
+  }
+  for (const std::string& path : {arguments.output, arguments.report}) {
+    if (!path.empty()) CheckWritable(path).value();
+  }
+}
+
 int RunPlan(Context& context, const PlanArguments& arguments) {
   const planner::PlanRequest request = MakeRequest(arguments);
+  CheckOutputs(arguments);
   planner::PlanResult result;
   {
     Progress progress("searching", 1000);
@@ -271,11 +289,8 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
   const bool interrupted = result.outcome == planner::Outcome::kInterrupted;
   if (result.plans.empty()) {
     if (result.outcome == planner::Outcome::kInfeasible) return ReportInfeasible(context, result);
-    throw Error(interrupted ? ErrorKind::kInterrupted : ErrorKind::kInfeasible,
-                interrupted ? "interrupted before any plan was found"
-                            : "no plan was found before the limit",
-                "",
-                interrupted ? "" : "raise --time-limit or --max-evaluations");
+    if (!interrupted) return ReportInfeasible(context, result);
+    throw Error(ErrorKind::kInterrupted, "interrupted before any plan was found");
   }
   plan::Plan& best = result.plans.front();
   best.provenance = Provenance(request.calibration);
@@ -298,7 +313,8 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
       if (!path.empty()) *context.out << "wrote " << path << '\n';
     }
   }
-  return interrupted ? ExitCode(ErrorKind::kInterrupted) : 0;
+  if (!interrupted) return 0;
+  return InterruptSignal() == SIGTERM ? kTerminated : ExitCode(ErrorKind::kInterrupted);
 }
 
 }  // namespace

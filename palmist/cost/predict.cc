@@ -117,13 +117,27 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
                                   const ModelCost<double>& layers,
                                   const StageRates& rates,
                                   const Rate& embedding_reduce) const {
-  StageEstimate estimate;
   std::vector<bool> recomputed;
   for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
     recomputed.push_back(stage.recomputes(layer));
   }
-  StageContent<double> content =
-      CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed);
+  return Estimate(stage,
+                  CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed),
+                  index,
+                  num_stages,
+                  layers,
+                  rates,
+                  embedding_reduce);
+}
+
+StageEstimate Estimator::Estimate(const plan::Stage& stage,
+                                  StageContent<double> content,
+                                  int index,
+                                  int num_stages,
+                                  const ModelCost<double>& layers,
+                                  const StageRates& rates,
+                                  const Rate& embedding_reduce) const {
+  StageEstimate estimate;
   content.in_flight =
       schedule::InFlight(training_.schedule, num_stages, index, training_.micro_batches);
   content.embedding = stage.embedding ? 1 : 0;
@@ -352,8 +366,9 @@ void Predict(plan::Plan& plan,
     const plan::Stage& stage = plan.stages[i];
     const std::string field = "stages[" + std::to_string(i) + "]";
     const auto refuse = [&](const std::string& name, const std::string& hint) {
-      throw Error(
-          ErrorKind::kUnavailable, "this version cannot price it", field + "." + name, hint);
+      std::string path = field;
+      path.append(".").append(name);
+      throw Error(ErrorKind::kUnavailable, "this version cannot price it", std::move(path), hint);
     };
     if (!stage.replicas.empty()) refuse("replicas", "use like replicas (dp)");
     if (!stage.chunks.empty()) refuse("chunks", "use one chunk a stage");
@@ -386,7 +401,7 @@ void Predict(plan::Plan& plan,
                                             .first_extra_s = estimate.point.first_extra_s,
                                             .last_extra_s = estimate.point.last_extra_s,
                                             .memory = estimate.memory};
-    estimates.push_back(std::move(estimate));
+    estimates.push_back(estimate);
   }
   plan.predicted = Summarize(plan, estimates, peak);
   for (int i = 0; i < num_stages; ++i) {

@@ -64,6 +64,16 @@ class Estimator {
                          const StageRates& rates,
                          const Rate& embedding_reduce) const;
 
+  /// The same for a caller who has counted the stage's layers: a search. `content` holds the counts
+  /// of layers; ends and micro-batches in flight are filled in.
+  StageEstimate Estimate(const plan::Stage& stage,
+                         StageContent<double> content,
+                         int index,
+                         int num_stages,
+                         const ModelCost<double>& layers,
+                         const StageRates& rates,
+                         const Rate& embedding_reduce) const;
+
   /// Bytes an activation takes in the training dtype.
   double activation_bytes() const;
   double weight_bytes() const { return activation_bytes(); }

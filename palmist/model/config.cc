@@ -72,7 +72,9 @@ bool IsZooName(const std::string& name) {
 /// Returns what a model read from `path` is called: the file's name, or the folder's where the file
 /// is called config.json.
 std::string NameOf(const std::filesystem::path& path) {
-  const std::filesystem::path whole = std::filesystem::weakly_canonical(path);
+  std::error_code failure;
+  std::filesystem::path whole = std::filesystem::weakly_canonical(path, failure);
+  if (failure) whole = path;  // a pipe has no place in the file system
   return whole.filename() == "config.json" ? whole.parent_path().filename().string()
                                            : whole.stem().string();
 }

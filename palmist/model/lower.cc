@@ -92,8 +92,10 @@ int Lowering::buffer(TensorId id) {
 }
 
 std::vector<int> Lowering::buffers(const std::vector<TensorId>& tensors) {
-  std::vector<int> result;
-  for (const TensorId tensor : tensors) result.push_back(buffer(tensor));
+  std::vector<int> result(tensors.size());
+  std::transform(tensors.begin(), tensors.end(), result.begin(), [&](TensorId tensor) {
+    return buffer(tensor);
+  });
   return result;
 }
 

@@ -20,6 +20,7 @@ inline constexpr int kPlanVersion = 1;
 inline constexpr int kMaxStages = 10'000;
 /// The largest degree, and the largest number of devices.
 inline constexpr int kMaxDegree = 1 << 20;
+inline constexpr std::int64_t kMaxSequence = std::int64_t{1} << 30;
 inline constexpr std::string_view kCpKinds[] = {"ring", "all_to_all"};
 inline constexpr std::string_view kSchedules[] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
 

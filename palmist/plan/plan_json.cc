@@ -374,7 +374,7 @@ Plan ReadPlan(const json& document) {
   const JsonReader model = reader.Child("model");
   plan.model_name = model.RequireString("name");
   plan.model_config = model.Child("config").json().dump();
-  plan.seq_len = model.OptionalInt("seq_len", 0, 0);
+  plan.seq_len = model.OptionalInt("seq_len", 0, 0, kMaxSequence);
   plan.params = model.OptionalInt("params", 0, 0);
 
   const JsonReader cluster = reader.Child("cluster");

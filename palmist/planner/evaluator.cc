@@ -8,6 +8,9 @@
 namespace palmist::planner {
 namespace {
 
+/// Numbers of recomputed layers tried beyond the fewest that fit, where activations are offloaded.
+constexpr int kOffloadSteps = 16;
+
 std::vector<int> StageDevices(const Candidate& candidate, int stage) {
   const int count = candidate.devices / candidate.stages;
   std::vector<int> devices(static_cast<std::size_t>(count));
@@ -41,7 +44,9 @@ struct Evaluator::Work {
   std::vector<std::shared_ptr<const StageCosts>> stages;
   std::unique_ptr<cost::Estimator> estimator;
   cost::Rate embedding_reduce;
-  std::vector<double> least_s;  // least time of the layers before each, any stage
+  std::vector<double> least_s;   // least time of the layers before each, any stage
+  std::vector<double> slowness;  // of each stage against that, at least
+  double speed = 0;              // sum over stages of 1 / slowness
 };
 
 Evaluator::~Evaluator() = default;
@@ -130,27 +135,48 @@ Evaluator::Evaluator(const PlanRequest& request,
           std::move(use.rates),
           costs[static_cast<std::size_t>(use.variant)][static_cast<std::size_t>(use.row)]}));
     }
-    // The least a layer takes on any stage: arithmetic and the collectives it waits for.
-    std::vector<double>& least = work_[c].least_s;
-    least.push_back(0);
-    for (const int kind : graph.layers) {
-      double fastest = std::numeric_limits<double>::infinity();
-      for (const auto& stage : work_[c].stages) {
-        const cost::LayerCost<double>& layer = stage->layers.kinds[static_cast<std::size_t>(kind)];
-        fastest = std::min(fastest,
-                           layer.forward_s + layer.backward_s + layer.tp_forward_s +
-                               layer.tp_backward_s + layer.cp_forward_s + layer.cp_backward_s +
-                               layer.ep_forward_s + layer.ep_backward_s);
-      }
-      least.push_back(least.back() + fastest);
+    SetLeastTimes(graph, work_[c]);
+  }
+  layers_before_.assign(graph.kinds.size(), {0});
+  for (const int layer_kind : graph.layers) {
+    for (std::size_t kind = 0; kind < layers_before_.size(); ++kind) {
+      const int before = layers_before_[kind].back();
+      layers_before_[kind].push_back(before + (layer_kind == static_cast<int>(kind) ? 1 : 0));
     }
+  }
+}
+
+/// Sets the least time of each layer on any stage, arithmetic and the collectives it waits for, and
+/// how much slower each stage is.
+void Evaluator::SetLeastTimes(const model::Graph& graph, Work& work) {
+  const auto least_of = [](const cost::LayerCost<double>& layer) {
+    return layer.forward_s + layer.backward_s + layer.tp_forward_s + layer.tp_backward_s +
+           layer.cp_forward_s + layer.cp_backward_s + layer.ep_forward_s + layer.ep_backward_s;
+  };
+  std::vector<double> fastest(graph.kinds.size(), std::numeric_limits<double>::infinity());
+  for (const auto& stage : work.stages) {
+    for (std::size_t kind = 0; kind < fastest.size(); ++kind) {
+      fastest[kind] = std::min(fastest[kind], least_of(stage->layers.kinds[kind]));
+    }
+  }
+  for (const auto& stage : work.stages) {
+    double slowness = std::numeric_limits<double>::infinity();
+    for (std::size_t kind = 0; kind < fastest.size(); ++kind) {
+      slowness = std::min(slowness, least_of(stage->layers.kinds[kind]) / fastest[kind]);
+    }
+    work.slowness.push_back(slowness);
+    work.speed += 1 / slowness;
+  }
+  work.least_s.push_back(0);
+  for (const int kind : graph.layers) {
+    work.least_s.push_back(work.least_s.back() + fastest[static_cast<std::size_t>(kind)]);
   }
 }
 
 double Evaluator::Bound(int index) const {
   const auto at = static_cast<std::size_t>(index);
   const Candidate& candidate = candidates_[at];
-  return candidate.micro_batches * work_[at].least_s.back() / candidate.stages;
+  return candidate.micro_batches * work_[at].least_s.back() / work_[at].speed;
 }
 
 plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
@@ -172,23 +198,30 @@ plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
 }
 
 cost::StageEstimate Evaluator::Estimate(const Work& work,
-                                        plan::Stage& stage,
+                                        const plan::Stage& stage,
                                         int index,
                                         int recomputed) const {
-  stage.recompute.clear();
-  if (recomputed > 0) {
-    stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,
-                               .last_layer = stage.last_layer,
-                               .mode = plan::RecomputeMode::kFull,
-                               .modules = {}});
-  }
   const StageCosts& costs = *work.stages[static_cast<std::size_t>(index)];
   return work.estimator->Estimate(stage,
+                                  ContentOf(stage, recomputed),
                                   index,
                                   static_cast<int>(work.stages.size()),
                                   costs.layers,
                                   costs.rates,
                                   work.embedding_reduce);
+}
+
+cost::StageContent<double> Evaluator::ContentOf(const plan::Stage& stage, int recomputed) const {
+  cost::StageContent<double> content;
+  const auto first = static_cast<std::size_t>(stage.first_layer);
+  const auto end = static_cast<std::size_t>(stage.last_layer) + 1;
+  const std::size_t kept_end = end - static_cast<std::size_t>(recomputed);
+  for (const std::vector<int>& before : layers_before_) {
+    content.plain.push_back(before[kept_end] - before[first]);
+    content.recomputed.push_back(before[end] - before[kept_end]);
+  }
+  content.tied = graph_.tied_head;
+  return content;
 }
 
 Evaluation Evaluator::EvenSplit(int index) const {
@@ -222,7 +255,9 @@ double Evaluator::LeastExcess(int index) const {
   return excess;
 }
 
-Evaluation Evaluator::Evaluate(int index, double cutoff_s) const {
+Evaluation Evaluator::Evaluate(int index,
+                               double cutoff_s,
+                               const std::function<bool()>& stop) const {
   const auto at = static_cast<std::size_t>(index);
   const Candidate& candidate = candidates_[at];
   const Work& work = work_[at];
@@ -237,6 +272,8 @@ Evaluation Evaluator::Evaluate(int index, double cutoff_s) const {
   const std::string schedule = request_.fixed.schedule.value_or("1f1b");
   problem.schedule = schedule;
   problem.least_s = work.least_s;
+  problem.slowness = work.slowness;
+  problem.stop = stop;
   problem.options = [&](int i, int first, int last) {
     plan::Stage& stage = stages[static_cast<std::size_t>(i)];
     stage.first_layer = first;
@@ -257,6 +294,16 @@ Evaluation Evaluator::Evaluate(int index, double cutoff_s) const {
       estimate = Estimate(work, stage, i, low);
     }
     options.push_back({.point = estimate.point, .tail_s = estimate.optimizer_s, .tag = low});
+    if (request_.fixed.offload.activations > 0 && request_.fixed.recompute != "none") {
+      // What is recomputed need not travel to the host and back, so more of it can be faster.
+      const int step = std::max(1, (count - low) / kOffloadSteps);
+      for (int recomputed = low + step; recomputed <= count; recomputed += step) {
+        estimate = Estimate(work, stage, i, std::min(recomputed, count));
+        options.push_back({.point = estimate.point,
+                           .tail_s = estimate.optimizer_s,
+                           .tag = std::min(recomputed, count)});
+      }
+    }
     return options;
   };
 
@@ -273,7 +320,8 @@ Evaluation Evaluator::Evaluate(int index, double cutoff_s) const {
       evaluation.recomputed = solution.tag;
       break;
     }
-    if (problem.cutoff_s >= cutoff_s) break;
+    evaluation.stopped = solution.stopped;
+    if (solution.stopped || problem.cutoff_s >= cutoff_s) break;
   }
   return evaluation;
 }

@@ -1,6 +1,7 @@
 /// Prices candidates: rates and layer costs in batches, then the best split of each.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ namespace palmist::planner {
 /// A candidate's best split, or how far it is from fitting.
 struct Evaluation {
   bool fits = false;
+  bool stopped = false;  ///< `stop` ended it: nothing is known of the candidate
   double iteration_s = 0;
   std::vector<int> first_layer;  ///< of each stage
   std::vector<int> recomputed;   ///< layers at the end of each stage that are made again
@@ -35,7 +37,8 @@ class Evaluator {
   double Bound(int index) const;
 
   /// Returns the best split of candidate `index` no longer than `cutoff_s`.
-  Evaluation Evaluate(int index, double cutoff_s) const;
+  /// @param stop asked now and then; true ends the evaluation.
+  Evaluation Evaluate(int index, double cutoff_s, const std::function<bool()>& stop = {}) const;
 
   /// Returns the bytes by which the candidate's even split exceeds its limit when every layer is
   /// recomputed; at most 0 where it fits.
@@ -51,9 +54,12 @@ class Evaluator {
   struct StageCosts;
   struct Work;
 
+  static void SetLeastTimes(const model::Graph& graph, Work& work);
+
+  cost::StageContent<double> ContentOf(const plan::Stage& stage, int recomputed) const;
   plan::Stage StageOf(const Candidate& candidate, int stage) const;
   cost::StageEstimate Estimate(const Work& work,
-                               plan::Stage& stage,
+                               const plan::Stage& stage,
                                int index,
                                int recomputed) const;
 
@@ -62,6 +68,7 @@ class Evaluator {
   const std::vector<Candidate>& candidates_;
   std::unique_ptr<cost::Estimator> prototype_;
   std::vector<Work> work_;
+  std::vector<std::vector<int>> layers_before_;  // [kind][layer]: layers of the kind before it
   std::unique_ptr<solve::PipelineSolver> solver_;
 };
 

@@ -3,7 +3,6 @@
 #include <functional>
 #include <utility>
 
-#include "palmist/base/nearest.h"
 #include "palmist/planner/request.h"
 
 namespace palmist::planner {
@@ -129,11 +128,9 @@ Result<void> ParseFix(std::string_view key_value, Fixed& fixed) {
     }
     return {};
   }
-  std::string nearest;
-  for (const std::string& name : NearestNames(key, FixKeys(), 3)) {
-    nearest += (nearest.empty() ? "" : ", ") + name;
-  }
-  return UsageError("--fix", "unknown key '" + key + "'", "did you mean " + nearest + "?");
+  std::string listed;
+  for (const std::string& name : FixKeys()) listed += (listed.empty() ? "" : ", ") + name;
+  return UsageError("--fix", "unknown key '" + key + "'", "the keys are " + listed);
 }
 
 }  // namespace palmist::planner

@@ -159,9 +159,9 @@ SearchState Search(const PlanRequest& request,
   SearchState state;
   const int count = static_cast<int>(candidates.size());
   std::vector<double> bounds(candidates.size());
-  ParallelFor(candidates.size(), request.threads, [&](std::size_t begin, std::size_t end, int) {
-    for (std::size_t i = begin; i < end; ++i) {
-      bounds[i] = evaluator.Bound(static_cast<int>(i));
+  ParallelFor(count, request.threads, [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t i = begin; i < end; ++i) {
+      bounds[static_cast<std::size_t>(i)] = evaluator.Bound(static_cast<int>(i));
     }
   });
   std::vector<int> order(candidates.size());
@@ -174,6 +174,10 @@ SearchState Search(const PlanRequest& request,
   double shortest = std::numeric_limits<double>::infinity();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  // Long evaluations look at the clock too; what stops by gap or proof never gets that far.
+  const std::function<bool()> stop = [&] {
+    return InterruptRequested() || elapsed() > request.time_limit_s;
   };
   int done = 0;
   while (done < count) {
@@ -193,28 +197,28 @@ SearchState Search(const PlanRequest& request,
       break;
     }
     const int round = std::min(kRound, count - done);
+    bool stopped = false;
     std::vector<Evaluation> evaluations(static_cast<std::size_t>(round));
-    ParallelFor(static_cast<std::size_t>(round),
-                request.threads,
-                [&](std::size_t begin, std::size_t end, int) {
-                  for (std::size_t i = begin; i < end; ++i) {
-                    const int index = order[static_cast<std::size_t>(done) + i];
-                    if (evaluator.LeastExcess(index) > 0 && request.fixed.recompute != "none" &&
-                        candidates[static_cast<std::size_t>(index)].stages == 1) {
-                      continue;
-                    }
-                    evaluations[i] = evaluator.Evaluate(index, threshold);
-                  }
-                });
+    ParallelFor(round, request.threads, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        evaluations[static_cast<std::size_t>(i)] =
+            evaluator.Evaluate(order[static_cast<std::size_t>(done + i)], threshold, stop);
+      }
+    });
     for (int i = 0; i < round; ++i) {
       Evaluation& evaluation = evaluations[static_cast<std::size_t>(i)];
+      if (evaluation.stopped) stopped = true;
+      if (!evaluation.stopped) ++state.summary.evaluated;
       if (!evaluation.fits) continue;
-      const int index = order[static_cast<std::size_t>(done + i)];
+      const int index = order[static_cast<std::size_t>(done) + static_cast<std::size_t>(i)];
       shortest = std::min(shortest, evaluation.iteration_s);
       best.Add(KeyOf(candidates[static_cast<std::size_t>(index)]), {index, std::move(evaluation)});
     }
+    if (stopped) {
+      state.outcome = InterruptRequested() ? Outcome::kInterrupted : Outcome::kTimeLimit;
+      break;  // `done` stays: the bound must hold for what was cut off
+    }
     done += round;
-    state.summary.evaluated += round;
     if (progress) {
       progress(static_cast<double>(done) / count, std::isinf(shortest) ? 0 : shortest);
     }
@@ -276,7 +280,17 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
       if (excess < least) least = excess, nearest = i;
     }
     result.nearest = evaluator.MakePlan(nearest, evaluator.EvenSplit(nearest));
-    result.closest = DescribeMiss(result.nearest, WhatWouldFit(request, graph));
+    if (result.outcome != Outcome::kInfeasible && result.nearest.predicted->fits) {
+      // No time to search, but this one fits: an even split is an answer too.
+      result.search.status = StatusName(result.outcome, 1, request.gap);
+      result.nearest.search = result.search;
+      result.plans.push_back(std::move(result.nearest));
+      return result;
+    }
+    result.closest = DescribeMiss(result.nearest,
+                                  result.outcome == Outcome::kInfeasible
+                                      ? WhatWouldFit(request, graph)
+                                      : "raise --time-limit or --max-evaluations");
     result.search.status = StatusName(result.outcome, 1, request.gap);
     return result;
   }

@@ -24,9 +24,10 @@ struct Fixed {
   std::optional<std::string> schedule;   ///< 1f1b or gpipe
   std::optional<model::Variant> attention, norm, activation, dropout, loss;
   plan::OffloadRatios offload;  ///< 0 where not fixed: offload is not searched
+  bool operator==(const Fixed&) const = default;
 };
 
-/// Reads one `key=value` into `fixed`. Unknown keys name the nearest; bad values say what is
+/// Reads one `key=value` into `fixed`. Unknown keys list the known ones; bad values say what is
 /// expected; a key that is already fixed to another value is an error.
 Result<void> ParseFix(std::string_view key_value, Fixed& fixed);
 

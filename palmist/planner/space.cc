@@ -223,10 +223,12 @@ std::vector<Candidate> EnumerateCandidates(const PlanRequest& request, const mod
     if (reasons.empty()) reasons = std::move(here);
   }
   if (candidates.empty()) {
+    const bool fixed = request.fixed != Fixed{};
     throw Error(ErrorKind::kUsage,
                 "no layout is left: " + reasons.Most(),
-                "--fix",
-                "drop a --fix, or change the global batch or the number of devices");
+                fixed ? "--fix" : "--global-batch",
+                fixed ? "drop a --fix, or change the global batch or the number of devices"
+                      : "change the global batch or the number of devices");
   }
   return candidates;
 }

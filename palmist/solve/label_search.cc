@@ -44,18 +44,27 @@ class LabelSearch final : public PipelineSolver {
     std::vector<std::vector<Frontier>> frontier(
         static_cast<std::size_t>(stages) + 1,
         std::vector<Frontier>(static_cast<std::size_t>(layers) + 1));
+    // Sums over stages of how fast each is, for bounds: speed[i] of the stages before i.
+    std::vector<double> speed(static_cast<std::size_t>(stages) + 1, 0);
+    for (int i = 0; i < stages; ++i) {
+      const double slowness =
+          problem.slowness.empty() ? 1 : problem.slowness[static_cast<std::size_t>(i)];
+      speed[static_cast<std::size_t>(i) + 1] = speed[static_cast<std::size_t>(i)] + 1 / slowness;
+    }
     for (int k = 1; k <= stages; ++k) {
       const int stage = stages - k;
       // Leave a layer for each stage in front; the frontmost stage takes all that is left.
       const int lowest = stage == 0 ? 0 : stage, highest = stage == 0 ? 0 : layers - k;
       for (int first = lowest; first <= highest; ++first) {
+        if (problem.stop && problem.stop())
+          return {.found = false, .stopped = true, .iteration_s = 0, .first = {}, .tag = {}};
         Frontier& target = At(frontier, k, first);
         const int next_low = k == 1 ? layers : first + 1;
         const int next_high = k == 1 ? layers : layers - (k - 1);
         for (int next = next_low; next <= next_high; ++next) {
           const auto& behind = At(frontier, k - 1, next).points();
           if (k > 1 && behind.empty()) continue;
-          if (TooLong(problem, k, first, next)) continue;
+          if (TooLong(problem, speed, stage, first, next)) continue;
           for (const StageOption& option : problem.options(stage, first, next - 1)) {
             if (k == 1) {
               Add(problem, target, Prepend(problem, option, nullptr, 0), {next, -1, option.tag});
@@ -79,16 +88,20 @@ class LabelSearch final : public PipelineSolver {
     return frontier[static_cast<std::size_t>(k)][static_cast<std::size_t>(first)];
   }
 
-  /// Whether the stage of layers first..next - 1, or the stages in front of it, must take longer
-  /// than the cut-off: some stage in front has at least the mean of what is left.
-  static bool TooLong(const PipelineProblem& problem, int k, int first, int next) {
+  /// Whether stage `stage` with layers first..next - 1, or the stages in front of it, must take
+  /// longer than the cut-off: some stage in front has at least its share of what is left.
+  static bool TooLong(const PipelineProblem& problem,
+                      const std::vector<double>& speed,
+                      int stage,
+                      int first,
+                      int next) {
     if (problem.least_s.empty()) return false;
+    const auto at = static_cast<std::size_t>(stage);
     const double before = problem.least_s[static_cast<std::size_t>(first)];
     const double here = problem.least_s[static_cast<std::size_t>(next)] - before;
     const double g = problem.micro_batches;
-    const int in_front = problem.stages - k;
-    return g * here > problem.cutoff_s ||
-           (in_front > 0 && g * before / in_front > problem.cutoff_s);
+    return g * here > problem.cutoff_s * (speed[at + 1] - speed[at]) ||
+           g * before > problem.cutoff_s * speed[at];
   }
 
   static Label Prepend(const PipelineProblem& problem,

@@ -31,6 +31,10 @@ struct PipelineProblem {
   /// A lower bound of the time of the first i layers, any stage and option, for i = 0..layers.
   /// Optional; with it partial pipelines that cannot end below the cut-off are dropped early.
   std::vector<double> least_s;
+  /// With `least_s`: how much slower than that each stage is at least, 1 where left out.
+  std::vector<double> slowness;
+  /// Asked now and then; true ends the search without a solution.
+  std::function<bool()> stop;
   /// Solutions longer than this are not wanted.
   double cutoff_s = std::numeric_limits<double>::infinity();
 };
@@ -38,6 +42,7 @@ struct PipelineProblem {
 /// A split: stage i runs layers first[i]..first[i + 1] - 1 with the option tagged tag[i].
 struct PipelineSolution {
   bool found = false;
+  bool stopped = false;  ///< `stop` ended the search
   double iteration_s = 0;
   std::vector<int> first;
   std::vector<int> tag;
