@@ -70,7 +70,7 @@ std::string Signed(double fraction) { return fmt::format("{:+.1f} %", 100 * frac
 
 /// Cuts a text to about `width` bytes of a column, between characters.
 std::string Cut(const std::string& text, std::size_t width) {
-  const std::string printable = Printable(text);
+  std::string printable = Printable(text);
   if (printable.size() <= width) return printable;
   std::size_t end = width - 1;
   while (end > 0 && (static_cast<unsigned char>(printable[end]) & 0xC0) == 0x80) --end;

@@ -5,6 +5,7 @@
 
 #include "palmist/cluster/calibration.h"
 #include "palmist/cluster/preset_table.h"
+#include "palmist/cluster/presets.h"
 #include "palmist/cluster/units_in_files.h"
 
 namespace palmist::cluster {
@@ -109,7 +110,22 @@ MemoryOverheads Memory(const PresetRow& row, int devices_per_node) {
   return memory;
 }
 
+/// Returns how fast the links of `group` are against those the measurements were taken on: inside
+/// a node, and between nodes.
+std::pair<double, double> LinkRatios(const NodeGroup& group) {
+  const Result<Cluster> preset =
+      PresetCluster(group.device.name + "-1x" + std::to_string(group.devices_per_node));
+  if (!preset.ok()) return {1, 1};
+  const NodeGroup& measured = preset->groups.front();
+  const auto ratio = [](double here, double there) {
+    return here > 0 && there > 0 ? here / there : 1;
+  };
+  return {ratio(group.intra_node.bytes_per_s, measured.intra_node.bytes_per_s),
+          ratio(group.node_bytes_per_s, measured.node_bytes_per_s)};
+}
+
 std::vector<CollectiveFit> Collectives(const NodeGroup& group) {
+  const auto [inside, between] = LinkRatios(group);
   std::vector<CollectiveFit> fits;
   for (const PresetRow& row : PresetTable("collectives")) {
     const auto devices = row.Words("devices");
@@ -119,7 +135,7 @@ std::vector<CollectiveFit> Collectives(const NodeGroup& group) {
     fit.ranks_in_node = static_cast<int>(row.Number("ranks_in_node"));
     fit.nodes = static_cast<int>(row.Number("nodes"));
     fit.alpha_s = row.Number("alpha_us") * kMicro;
-    fit.bytes_per_s = row.Number("bandwidth_gb_per_s") * kGiga;
+    fit.bytes_per_s = row.Number("bandwidth_gb_per_s") * kGiga * (fit.nodes > 1 ? between : inside);
     fit.n = static_cast<int>(row.Number("n"));
     fit.relative_error = row.Number("relative_error");
     fits.push_back(fit);

@@ -9,7 +9,6 @@ namespace {
 
 using model::Collective;
 using model::CollectiveGroup;
-using model::CollectiveKind;
 using model::Step;
 using model::StepClass;
 using symbolic::Domain;

@@ -8,7 +8,6 @@
 namespace palmist::cost {
 namespace {
 
-using model::Buffer;
 using model::LoweredLayer;
 using model::Step;
 

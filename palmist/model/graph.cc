@@ -50,7 +50,8 @@ void CheckLayer(const Layer& layer) {
   std::vector<char> made(layer.tensors.size(), 0), used(layer.tensors.size(), 0);
   for (TensorId id = 0; id < count; ++id) {
     const auto i = static_cast<std::size_t>(id);
-    made[i] = id == layer.input || id == layer.memory || !layer.tensors[i].differentiable;
+    const bool given = id == layer.input || id == layer.memory || !layer.tensors[i].differentiable;
+    made[i] = given ? 1 : 0;
   }
   if (!is_tensor(layer.input)) fail("it has no input");
   for (const Op& op : layer.ops) {

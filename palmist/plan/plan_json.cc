@@ -432,7 +432,7 @@ class UnknownKeys {
                        fmt::format("expected at most {} unknown keys, got more", kMaxUnknownKeys));
     }
     std::string kept = name;
-    while (!kept.starts_with("x_") || (kept != name && object.contains(kept))) kept = "x_" + kept;
+    while (!kept.starts_with("x_") || (kept != name && object.contains(kept))) kept.insert(0, "x_");
     extra_.emplace((path / kept).to_string(), value);
   }
 

@@ -145,7 +145,8 @@ void AddCandidates(const PlanRequest& request,
             reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
             continue;
           }
-          if (cp > 1 && (!graph.has_sequence || request.seq_len % (2 * cp) != 0)) {
+          if (cp > 1 &&
+              (!graph.has_sequence || request.seq_len % cp != 0 || request.seq_len / cp % 2 != 0)) {
             reasons.Add("context parallelism needs a sequence that 2 * cp divides");
             continue;
           }

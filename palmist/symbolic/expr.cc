@@ -309,7 +309,6 @@ std::vector<Expr> PostOrder(std::span<const Expr> roots) {
 
 }  // namespace internal
 
-using internal::Get;
 using internal::NodeAccess;
 
 Expr::Expr() : Expr(0.0) {}

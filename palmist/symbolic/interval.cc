@@ -12,7 +12,9 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 /// Returns [lo, hi], where an end that is NaN (infinity minus infinity) is unknown.
 Interval FromEnds(double lo, double hi) {
-  return {std::isnan(lo) ? -kInfinity : lo, std::isnan(hi) ? kInfinity : hi};
+  if (std::isnan(lo)) lo = -kInfinity;
+  if (std::isnan(hi)) hi = kInfinity;
+  return {lo, hi};
 }
 
 /// Returns the least interval that holds `values`, without NaN; everything if there are none.

@@ -242,5 +242,17 @@ TEST(CalibrationTest, PrivateKeysAreIgnored) {
   EXPECT_TRUE(CalibrationFromJson(file).ok());
 }
 
+TEST(CalibrationTest, MeasuredCollectivesFollowTheLinksOfTheCluster) {
+  Cluster cluster = PresetCluster("l4-1x8").value();
+  const auto seconds = [&] {
+    const CollectiveCost cost =
+        GroupCost(cluster, DefaultCalibration(cluster), CollectiveKind::kAllReduce, 8, 1);
+    return CollectiveSeconds(cost, CollectiveKind::kAllReduce, 8, 1e9);
+  };
+  const double as_measured = seconds();
+  cluster.groups.front().intra_node.bytes_per_s /= 10;
+  EXPECT_NEAR(seconds() / as_measured, 10, 0.1);
+}
+
 }  // namespace
 }  // namespace palmist::cluster

@@ -3,8 +3,8 @@
 /// Limits: an operation reads one or two block columns and writes one, 16 to 24 bytes for one
 /// floating-point operation. Blocks lie in the first cache, which serves two 64-byte loads and one
 /// store a cycle on a core with AVX-512: at most 8 operations a cycle, 24e9 a second at 3 GHz.
-/// Division takes 16 cycles for 8 values there, so 0.5 a cycle, whatever the memory: the stage has 13
-/// divisions in 84 operations. The `Wide` case has more live values than the first cache holds.
+/// Division takes 16 cycles for 8 values there, so 0.5 a cycle, whatever the memory: the stage has
+/// 13 divisions in 84 operations. The `Wide` case has more live values than the first cache holds.
 /// Columns of inputs and outputs come from memory once per candidate (8 bytes each), which binds
 /// where a candidate takes only tens of operations: compare the two sizes of a case.
 #include <benchmark/benchmark.h>
