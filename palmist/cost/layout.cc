@@ -27,7 +27,8 @@ Rate SlowestGroup(const LayoutContext& context,
     for (int offset = 0; offset < stride; ++offset) {
       std::vector<int> shape;
       for (int i = 0; i < size; ++i) {
-        const int device = devices[static_cast<std::size_t>(block + offset + i * stride)];
+        const int rank = block + offset + i * stride;
+        const int device = devices[static_cast<std::size_t>(rank)];
         members[static_cast<std::size_t>(i)] = device;
         const cluster::Place place = context.cluster.PlaceOf(device);
         shape.push_back(place.group);

@@ -38,7 +38,7 @@ Setter Integer(std::optional<int> Fixed::*field, int low) {
   };
 }
 
-Setter Choice(std::optional<std::string> Fixed::*field, std::vector<std::string> choices) {
+Setter Choice(std::optional<std::string> Fixed::*field, const std::vector<std::string>& choices) {
   return [=](const std::string& key, std::string_view text, Fixed& fixed) -> Result<void> {
     std::string listed;
     for (const std::string& choice : choices) {

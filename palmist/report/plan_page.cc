@@ -377,7 +377,7 @@ void AddTime(const Plan& plan, Page& page) {
     chart.table.rows.push_back({name, time, share});
     names.push_back(name);
     seconds.push_back(part);
-    labels.push_back(time + " · " + share);
+    labels.push_back(fmt::format("{} · {}", time, share));
     colors.push_back(name == "compute" ? "--states-2" : "--activations-2");
   }
   chart.data = {{{"type", "bar"},

@@ -1,5 +1,6 @@
 /// Evaluation of one point and of one box.
 #include <cmath>
+#include <limits>
 
 #include "palmist/base/error.h"
 #include "palmist/symbolic/expr.h"
@@ -88,7 +89,8 @@ std::vector<Interval> InterpretIntervals(const Code& code,
   }
   // A constant NaN is no number: nothing needs to be enclosed, and the whole line does no harm.
   const auto from_constant = [](double x) {
-    return std::isnan(x) ? Interval{-INFINITY, INFINITY} : Interval{x, x};
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    return std::isnan(x) ? Interval{-kInfinity, kInfinity} : Interval{x, x};
   };
   return Interpret<Interval>(code, inputs, from_constant, ApplyToIntervals);
 }
