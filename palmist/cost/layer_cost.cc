@@ -126,6 +126,8 @@ LayerCost<Expr> DeriveLayerCost(const model::LoweredLayer& layer) {
   const LayerMemory memory = AnalyzeMemory(layer);
   cost.input = memory.input;
   cost.kept = memory.kept;
+  cost.boundary = memory.boundary;
+  cost.memory = memory.memory;
   cost.forward_peak = memory.forward_peak;
   cost.backward_peak = memory.backward_peak;
   std::set<int> made_again;
@@ -133,7 +135,6 @@ LayerCost<Expr> DeriveLayerCost(const model::LoweredLayer& layer) {
     cost.weights += step.weight_elements;
     cost.expert_weights += step.expert_elements;
     cost.tied_weights += step.tied_elements;
-    cost.forward_flops += step.forward_flops;
     cost.forward_s += ComputeSeconds(
         step.step_class, step.forward_flops, step.forward_bytes, step.forward_kernels);
     cost.backward_s += ComputeSeconds(

@@ -18,6 +18,8 @@ template <typename T>
 struct LayerCost {
   T input{};         ///< its input: all that a recomputed layer keeps
   T kept{};          ///< what it keeps for backward otherwise
+  T boundary{};      ///< what the first such layer of a stage keeps besides
+  T memory{};        ///< the encoder's output, kept once by all decoder layers of a stage
   T forward_peak{};  ///< largest live set in forward and in backward (see liveness.h)
   T backward_peak{};
   T weights{};         ///< trainable parameters
@@ -31,7 +33,6 @@ struct LayerCost {
   T cp_backward_s{};
   T ep_forward_s{};
   T ep_backward_s{};
-  T forward_flops{};
 
   /// Calls `visit` with a pointer to each member, in a fixed order.
   template <typename Visit>
@@ -39,6 +40,8 @@ struct LayerCost {
     using C = LayerCost;
     for (const auto field : {&C::input,
                              &C::kept,
+                             &C::boundary,
+                             &C::memory,
                              &C::forward_peak,
                              &C::backward_peak,
                              &C::weights,
@@ -51,8 +54,7 @@ struct LayerCost {
                              &C::cp_forward_s,
                              &C::cp_backward_s,
                              &C::ep_forward_s,
-                             &C::ep_backward_s,
-                             &C::forward_flops}) {
+                             &C::ep_backward_s}) {
       visit(field);
     }
   }

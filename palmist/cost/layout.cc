@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 namespace palmist::cost {
 namespace {
@@ -40,6 +43,46 @@ Rate SlowestGroup(const LayoutContext& context,
       slowest.alpha_s = std::max(slowest.alpha_s, cost.alpha_s);
       slowest.s_per_byte =
           std::max(slowest.s_per_byte, cluster::WireFactor(kind, size) / cost.bytes_per_s);
+    }
+  }
+  return slowest;
+}
+
+/// The slowest of the sends from each rank of a stage to its like of the next, all at once: those
+/// that leave a node share its cards. Pairs that lie alike are priced once.
+Rate SlowestSend(const LayoutContext& context,
+                 const std::vector<int>& from,
+                 const std::vector<int>& to) {
+  const std::size_t count = std::min(from.size(), to.size());
+  const auto pair = [&](std::size_t i) {
+    return std::pair(context.cluster.PlaceOf(from[i * from.size() / count]),
+                     context.cluster.PlaceOf(to[i * to.size() / count]));
+  };
+  std::map<int, int> leaving;  // node to its ranks that send to another node
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [here, there] = pair(i);
+    if (here.node != there.node) ++leaving[here.node];
+  }
+  Rate slowest;
+  std::set<std::tuple<int, int, int>> seen;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto [here, there] = pair(i);
+    const int sharing = here.node == there.node ? 0 : leaving[here.node];
+    if (!seen.insert({here.group, there.group, sharing}).second) continue;
+    const int device = from[i * from.size() / count];
+    const std::vector<int> ends = {device, to[i * to.size() / count]};
+    std::vector<cluster::CollectiveCost> costs = {
+        cluster::GroupCost(context.cluster, context.calibration, CollectiveKind::kSendRecv, ends)};
+    if (sharing > 1) {
+      costs.push_back(cluster::GroupCost(context.cluster.group_of(device),
+                                         context.calibration.For(context.cluster.DeviceAt(device)),
+                                         CollectiveKind::kSendRecv,
+                                         sharing,
+                                         2));
+    }
+    for (const cluster::CollectiveCost& cost : costs) {
+      slowest.alpha_s = std::max(slowest.alpha_s, cost.alpha_s);
+      slowest.s_per_byte = std::max(slowest.s_per_byte, 1 / cost.bytes_per_s);
     }
   }
   return slowest;
@@ -132,14 +175,7 @@ StageRates ComputeRates(const LayoutContext& context,
                                      layout.zero_shard,
                                      layout.tp,
                                      layout.zero_shard * layout.tp);
-  if (!next.empty()) {
-    // Ranks send to their like at once: the last device of this stage to the first of the next is
-    // as far as any.
-    const std::vector<int> ends = {devices.back(), next.back()};
-    const cluster::CollectiveCost cost =
-        cluster::GroupCost(context.cluster, context.calibration, CollectiveKind::kSendRecv, ends);
-    rates.send = {cost.alpha_s, 1 / cost.bytes_per_s};
-  }
+  rates.send = SlowestSend(context, devices, next);
   return rates;
 }
 

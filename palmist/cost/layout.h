@@ -33,8 +33,7 @@ struct StageRates {
   LayoutInputs inputs;
   Rate data_all_reduce;              ///< over dp * cp ranks
   Rate shard_gather, shard_scatter;  ///< over the ranks that share states
-  Rate send;                         ///< to the next stage
-  Rate embedding_all_reduce;         ///< between the two stages that hold tied embeddings
+  Rate send;                         ///< to the next stage and back, all ranks at once
   double optimizer_s_per_byte = 0;
   double host_to_device_s_per_byte = 0, device_to_host_s_per_byte = 0;
   cluster::Interference interference;

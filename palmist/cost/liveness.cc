@@ -165,6 +165,11 @@ LayerMemory AnalyzeMemory(const LoweredLayer& layer) {
   // The output is the next layer's input, and counted there.
   std::set<int> kept = walk.kept_storages();
   kept.erase(walk.root(layer.output));
+  if (layer.memory >= 0) {
+    memory.memory = layer.buffers[layer.memory].bytes;
+    kept.erase(walk.root(layer.memory));
+  }
+  if (!layer.buffers[layer.input].recompute_from.empty()) memory.boundary = memory.input;
   memory.kept = walk.Bytes(kept);
   memory.forward_peak = walk.ForwardPeak();
   memory.backward_peak = walk.BackwardPeak();

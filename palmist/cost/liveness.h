@@ -14,6 +14,11 @@ struct LayerMemory {
   /// What a layer that is not recomputed keeps, with its input where needed, without its output,
   /// which is the next layer's input.
   Expr kept;
+  /// What the first such layer of a stage keeps besides: its input, which later ones make again
+  /// from the layer before. 0 for layers that keep their input anyway.
+  Expr boundary;
+  /// The encoder's output, which all decoder layers of a stage keep together.
+  Expr memory;
   Expr forward_peak;  ///< largest sum of live buffers while forward runs, with what it keeps
   /// The same in backward, starting from `kept` and the output's gradient. A weight's gradient is
   /// made beside the sum it is then added to: `grad_bytes` (GradBytes()) times its elements.

@@ -10,33 +10,6 @@
 namespace palmist::cost {
 namespace {
 
-/// Element counts of a stage's parameters on one rank.
-struct StageWeights {
-  double dense = 0, expert = 0;
-  double largest_layer = 0;
-  int layers = 0;
-  double total() const { return dense + expert; }
-};
-
-StageWeights CountWeights(const ModelCost<double>& model, const StageContent<double>& content) {
-  StageWeights weights;
-  const auto add = [&](const LayerCost<double>& cost, double count) {
-    weights.dense += count * (cost.weights - cost.expert_weights);
-    weights.expert += count * cost.expert_weights;
-    if (count > 0) weights.largest_layer = std::max(weights.largest_layer, cost.weights);
-    weights.layers += static_cast<int>(count);
-  };
-  for (std::size_t k = 0; k < model.kinds.size(); ++k) {
-    add(model.kinds[k], content.plain[k] + content.recomputed[k]);
-  }
-  add(model.embedding, content.embedding);
-  add(model.head, content.head);
-  if (content.tied && content.embedding == 0) {
-    weights.dense += content.head * model.head.tied_weights;
-  }
-  return weights;
-}
-
 /// Distinct rank sets a rank of the stage belongs to, each of which costs a communicator.
 double CommunicatorBytes(const plan::Stage& stage,
                          int num_stages,
@@ -116,7 +89,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
                                   int num_stages,
                                   const ModelCost<double>& layers,
                                   const StageRates& rates,
-                                  const Rate& embedding_reduce) const {
+                                  const Rate& embedding_reduce,
+                                  const Rate& previous_send) const {
   std::vector<bool> recomputed;
   for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
     recomputed.push_back(stage.recomputes(layer));
@@ -127,7 +101,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
                   num_stages,
                   layers,
                   rates,
-                  embedding_reduce);
+                  embedding_reduce,
+                  previous_send);
 }
 
 StageEstimate Estimator::Estimate(const plan::Stage& stage,
@@ -136,7 +111,8 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
                                   int num_stages,
                                   const ModelCost<double>& layers,
                                   const StageRates& rates,
-                                  const Rate& embedding_reduce) const {
+                                  const Rate& embedding_reduce,
+                                  const Rate& previous_send) const {
   StageEstimate estimate;
   content.in_flight =
       schedule::InFlight(training_.schedule, num_stages, index, training_.micro_batches);
@@ -161,7 +137,12 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
 
   // Memory.
   const StageMemory<double> memory = ComposeMemory(layers, content, states);
-  const bool tied_apart = graph_.tied_head && num_stages > 1 && (stage.embedding || stage.head);
+  const StageWeights<double> weights = CountWeights(layers, content);
+  const bool tied_somewhere =
+      graph_.tied_head || std::any_of(layers.kinds.begin(),
+                                      layers.kinds.end(),
+                                      [](const auto& kind) { return kind.tied_weights > 0; });
+  const bool tied_apart = tied_somewhere && num_stages > 1 && (stage.embedding || weights.tied > 0);
   plan::MemoryBytes& bytes = estimate.memory;
   bytes.weights = memory.weights;
   bytes.grads = memory.grads;
@@ -176,7 +157,6 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   bytes.context = rates.overheads.context_bytes;
   bytes.limit = options_.memory_limit <= 1 ? rates.usable_bytes * options_.memory_limit
                                            : std::min(options_.memory_limit, rates.usable_bytes);
-  const StageWeights weights = CountWeights(layers, content);
   double activations_on_host = 0;
   if (states.offload_activations > 0) {
     StateLayout<double> all_here = states;
@@ -254,11 +234,16 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const double on_device_s =
       overlapped(without_host(forward_work)) + overlapped(without_host(backward_work));
 
-  const LayerCost<double>& first_kind = layers.kinds[static_cast<std::size_t>(
-      graph_.layers[static_cast<std::size_t>(stage.first_layer)])];
-  const double hop_s = rates.send.Seconds(first_kind.input);
-  const double send_forward_s = index + 1 < num_stages ? hop_s : 0;
-  const double send_backward_s = index > 0 ? hop_s : 0;
+  // What crosses a boundary is the input of the layer behind it, and a decoder's encoder output.
+  const auto boundary_bytes = [&](int layer) {
+    const LayerCost<double>& kind =
+        layers.kinds[static_cast<std::size_t>(graph_.layers[static_cast<std::size_t>(layer)])];
+    return kind.input + kind.memory;
+  };
+  const double send_forward_s =
+      index + 1 < num_stages ? rates.send.Seconds(boundary_bytes(stage.last_layer + 1)) : 0;
+  const double send_backward_s =
+      index > 0 ? previous_send.Seconds(boundary_bytes(stage.first_layer)) : 0;
   estimate.point.forward_s = forward_s + forward_serial + send_forward_s;
   estimate.point.backward_s = backward_s + backward_serial + send_backward_s;
   estimate.compute_s = time.forward_s + time.backward_s;
@@ -268,7 +253,6 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   estimate.dp_s = on_device_s - estimate.compute_s;
   estimate.offload_s = forward_s + backward_s - on_device_s;
   estimate.pp_s = send_forward_s + send_backward_s;
-  estimate.model_flops = 3 * time.forward_flops * static_cast<double>(stage.devices.size());
 
   // After the last backward: what the reduction of unsharded gradients leaves exposed.
   if (stage.zero <= 1 && reduce_s > 0) {
@@ -299,22 +283,38 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   first.host_to_device += host_states * rates.host_to_device_s_per_byte;
   first.device_to_host += host_states * rates.device_to_host_s_per_byte;
   estimate.point.first_extra_s = overlapped(first) - forward_s;
+  const double first_on_device_s =
+      overlapped(without_host(first)) - overlapped(without_host(forward_work));
+  estimate.extra_offload_s = std::max(0.0, estimate.point.first_extra_s - first_on_device_s);
+  estimate.extra_optimizer_s = deferred ? std::min(step_s, first_on_device_s) : 0;
   estimate.optimizer_s = deferred ? 0 : step_s;
   return estimate;
 }
 
-plan::Prediction Summarize(const plan::Plan& plan,
-                           std::span<const StageEstimate> stages,
-                           double peak_flops_per_s) {
+double ModelFlopsPerSample(const model::Graph& graph, double seq_len) {
+  const std::map<std::string, double> alone = {
+      {"b", 1}, {"s", seq_len}, {"tp", 1}, {"sd", 1}, {"cp", 1}, {"ep", 1}, {"x", 1}};
+  const auto forward = [&](const model::Layer& layer) {
+    Expr flops = 0;
+    for (const model::Op& op : layer.ops) flops += op.forward_flops;
+    return symbolic::Evaluate(flops, alone);
+  };
+  std::vector<double> of_kind;
+  for (const model::Layer& kind : graph.kinds) of_kind.push_back(forward(kind));
+  double total = forward(graph.embedding) + forward(graph.head);
+  for (const int kind : graph.layers) total += of_kind[static_cast<std::size_t>(kind)];
+  return 3 * total;
+}
+
+plan::Prediction Summarize(const plan::Plan& plan, std::span<const StageEstimate> stages) {
   plan::Prediction prediction;
   std::vector<schedule::StagePoint> points;
-  double model_flops = 0, optimizer_s = 0;
+  double optimizer_s = 0;
   std::size_t slowest = 0;
   prediction.fits = true;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     const StageEstimate& stage = stages[i];
     points.push_back(stage.point);
-    model_flops += stage.model_flops;
     optimizer_s = std::max(optimizer_s, stage.optimizer_s);
     if (stage.point.total_s() > stages[slowest].point.total_s()) slowest = i;
     if (stage.ExcessBytes() > 0) prediction.fits = false;
@@ -327,7 +327,6 @@ plan::Prediction Summarize(const plan::Plan& plan,
   const double samples = static_cast<double>(plan.training.global_batch);
   const double tokens = samples * static_cast<double>(std::max<std::int64_t>(plan.seq_len, 1));
   prediction.tokens_per_s = tokens / total_s;
-  prediction.model_flops_utilization = model_flops * micro_batches / (total_s * peak_flops_per_s);
 
   const StageEstimate& worst = stages[slowest];
   std::vector<schedule::StagePoint> bare = points;
@@ -341,9 +340,18 @@ plan::Prediction Summarize(const plan::Plan& plan,
   exposed.cp = worst.cp_s * micro_batches;
   exposed.ep = worst.ep_s * micro_batches;
   exposed.pp = worst.pp_s * micro_batches;
-  exposed.offload = worst.offload_s * micro_batches;
-  exposed.dp = worst.dp_s * micro_batches + (pipeline_s - bare_s);
-  exposed.optimizer = optimizer_s;
+  // What extras add, by the causes of the stage that has the most of them.
+  const StageEstimate& extra = *std::max_element(
+      stages.begin(), stages.end(), [](const StageEstimate& a, const StageEstimate& b) {
+        return a.point.first_extra_s + a.point.last_extra_s <
+               b.point.first_extra_s + b.point.last_extra_s;
+      });
+  const double extra_total_s = extra.point.first_extra_s + extra.point.last_extra_s;
+  const double exposed_share = extra_total_s > 0 ? (pipeline_s - bare_s) / extra_total_s : 0;
+  exposed.offload = worst.offload_s * micro_batches + exposed_share * extra.extra_offload_s;
+  exposed.optimizer = optimizer_s + exposed_share * extra.extra_optimizer_s;
+  exposed.dp = worst.dp_s * micro_batches +
+               exposed_share * (extra_total_s - extra.extra_offload_s - extra.extra_optimizer_s);
 
   double price = 0;
   bool priced = true;
@@ -384,6 +392,7 @@ void Predict(plan::Plan& plan,
       context, plan.stages.front().devices.front(), plan.stages.back().devices.front());
   std::vector<StageEstimate> estimates;
   double peak = 0;
+  Rate previous_send;
   plan.closest.clear();
   for (int i = 0; i < num_stages; ++i) {
     plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
@@ -394,7 +403,8 @@ void Predict(plan::Plan& plan,
     const ModelCost<double> layers =
         estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.inputs, 1)).front();
     StageEstimate estimate =
-        estimator.Estimate(stage, i, num_stages, layers, rates, embedding_reduce);
+        estimator.Estimate(stage, i, num_stages, layers, rates, embedding_reduce, previous_send);
+    previous_send = rates.send;
     peak += rates.peak_flops_per_s;
     stage.predicted = plan::StagePrediction{.forward_s = estimate.point.forward_s,
                                             .backward_s = estimate.point.backward_s,
@@ -403,7 +413,10 @@ void Predict(plan::Plan& plan,
                                             .memory = estimate.memory};
     estimates.push_back(estimate);
   }
-  plan.predicted = Summarize(plan, estimates, peak);
+  plan.predicted = Summarize(plan, estimates);
+  plan.predicted->model_flops_utilization = ModelFlopsPerSample(graph, context.seq_len) *
+                                            static_cast<double>(plan.training.global_batch) /
+                                            (plan.predicted->iteration_time_s * peak);
   for (int i = 0; i < num_stages; ++i) {
     const StageEstimate& estimate = estimates[static_cast<std::size_t>(i)];
     if (estimate.ExcessBytes() <= 0) continue;

@@ -29,7 +29,8 @@ struct StageEstimate {
   double optimizer_s = 0;  ///< the step with what it moves, where it is not deferred
   /// Seconds of a steady micro-batch, by cause; together `point.forward_s + backward_s`.
   double compute_s = 0, tp_s = 0, cp_s = 0, ep_s = 0, dp_s = 0, pp_s = 0, offload_s = 0;
-  double model_flops = 0;  ///< of all ranks for one micro-batch, forward and backward
+  /// Of `point.first_extra_s`: transfers to and from the host, and a deferred optimizer step.
+  double extra_offload_s = 0, extra_optimizer_s = 0;
 
   /// Bytes by which the stage exceeds the device's or the host's limit; at most 0 where it fits.
   double ExcessBytes() const;
@@ -56,13 +57,15 @@ class Estimator {
 
   /// Prices stage `index` of a pipeline of `num_stages`.
   /// @param layers the model's costs under this stage's layout (`ModelFor(stage.ops).Evaluate`).
+  /// @param previous_send the send of the stage before: gradients go back over the same link.
   /// @param embedding_reduce the all-reduce of tied embeddings, where the ends lie apart.
   StageEstimate Estimate(const plan::Stage& stage,
                          int index,
                          int num_stages,
                          const ModelCost<double>& layers,
                          const StageRates& rates,
-                         const Rate& embedding_reduce) const;
+                         const Rate& embedding_reduce,
+                         const Rate& previous_send = {}) const;
 
   /// The same for a caller who has counted the stage's layers: a search. `content` holds the counts
   /// of layers; ends and micro-batches in flight are filled in.
@@ -72,7 +75,8 @@ class Estimator {
                          int num_stages,
                          const ModelCost<double>& layers,
                          const StageRates& rates,
-                         const Rate& embedding_reduce) const;
+                         const Rate& embedding_reduce,
+                         const Rate& previous_send = {}) const;
 
   /// Bytes an activation takes in the training dtype.
   double activation_bytes() const;
@@ -92,10 +96,12 @@ class Estimator {
 /// Returns the layout of a plan's stage.
 Layout LayoutOf(const plan::Stage& stage);
 
-/// Sums up an iteration from its stages.
-plan::Prediction Summarize(const plan::Plan& plan,
-                           std::span<const StageEstimate> stages,
-                           double peak_flops_per_s);
+/// Returns the arithmetic of one sample, forward and backward, without recomputation, padding or
+/// what ranks repeat: the model's own FLOPs.
+double ModelFlopsPerSample(const model::Graph& graph, double seq_len);
+
+/// Sums up an iteration from its stages; leaves the utilization to the caller, who knows the model.
+plan::Prediction Summarize(const plan::Plan& plan, std::span<const StageEstimate> stages);
 
 /// Prices a plan: fills `predicted` of the plan and of each stage, and `closest` where it does not
 /// fit. The plan is taken as valid (`plan::Validate`).

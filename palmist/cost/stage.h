@@ -53,6 +53,40 @@ struct StageMemory {
   T Sum() const { return weights + grads + optimizer + activations + transient + buffers + logits; }
 };
 
+/// Parameters of a stage on one rank, in elements.
+template <typename T>
+struct StageWeights {
+  T dense{}, expert{};
+  T largest{};  ///< of the largest layer
+  T layers{};   ///< layers and ends that hold parameters
+  T tied{};     ///< of `dense`: copies of the embedding's table away from it
+};
+
+/// Counts a stage's parameters. A table tied to the embedding's is held again where the embedding
+/// is on another stage, once, by the head or by a decoder's first layer.
+template <typename T>
+StageWeights<T> CountWeights(const ModelCost<T>& model, const StageContent<T>& content) {
+  StageWeights<T> weights;
+  const auto add = [&](const LayerCost<T>& cost, const T& count) {
+    weights.dense = weights.dense + count * (cost.weights - cost.expert_weights);
+    weights.expert = weights.expert + count * cost.expert_weights;
+    weights.largest = Max(weights.largest, Select(count, cost.weights, T{0}));
+    weights.layers = weights.layers + count;
+  };
+  T tied{0};
+  for (std::size_t k = 0; k < model.kinds.size(); ++k) {
+    const T count = content.plain[k] + content.recomputed[k];
+    add(model.kinds[k], count);
+    tied = Max(tied, Select(count, model.kinds[k].tied_weights, T{0}));
+  }
+  add(model.embedding, content.embedding);
+  add(model.head, content.head);
+  if (content.tied) tied = Max(tied, content.head * model.head.tied_weights);
+  weights.tied = Select(content.embedding, T{0}, tied);
+  weights.dense = weights.dense + weights.tied;
+  return weights;
+}
+
 /// Returns a stage's memory by category.
 ///
 /// Layers hold what they keep, for each micro-batch in flight; the layer that runs holds its peak.
@@ -64,28 +98,22 @@ StageMemory<T> ComposeMemory(const ModelCost<T>& model,
                              const StageContent<T>& content,
                              const StateLayout<T>& states) {
   StageMemory<T> memory;
-  T dense{0}, expert{0}, largest{0}, kept{0}, extra{0}, largest_kept{0};
-  const auto add_states = [&](const LayerCost<T>& cost, const T& count) {
-    dense = dense + count * (cost.weights - cost.expert_weights);
-    expert = expert + count * cost.expert_weights;
-    largest = Max(largest, Select(count, cost.weights, T{0}));
-  };
+  const StageWeights<T> weights = CountWeights(model, content);
+  const T &dense = weights.dense, &expert = weights.expert, &largest = weights.largest;
+  T kept{0}, extra{0}, largest_kept{0}, boundary{0}, encoder_output{0};
   for (std::size_t k = 0; k < model.kinds.size(); ++k) {
     const LayerCost<T>& cost = model.kinds[k];
     const T& plain = content.plain[k];
     const T& recomputed = content.recomputed[k];
-    add_states(cost, plain + recomputed);
+    boundary = Max(boundary, Select(plain, cost.boundary, T{0}));
+    encoder_output = Max(encoder_output, Select(plain + recomputed, cost.memory, T{0}));
     kept = kept + plain * cost.kept + recomputed * cost.input;
     largest_kept = Max(largest_kept, Select(plain, cost.kept, T{0}));
     const T peak = Max(cost.forward_peak, cost.backward_peak);
     extra = Max(extra, Select(plain, peak - cost.kept, T{0}));
     extra = Max(extra, Select(recomputed, peak - cost.input, T{0}));
   }
-  add_states(model.embedding, content.embedding);
-  add_states(model.head, content.head);
-  if (content.tied) {
-    dense = dense + Select(content.embedding, T{0}, content.head * model.head.tied_weights);
-  }
+  kept = kept + boundary + encoder_output;
   const T ends = content.embedding * model.embedding.kept + content.head * model.head.kept;
   const T held = kept + content.embedding * model.embedding.kept;
 
@@ -115,7 +143,6 @@ struct StageTime {
   T tp_forward_s{}, tp_backward_s{};
   T cp_forward_s{}, cp_backward_s{};
   T ep_forward_s{}, ep_backward_s{};
-  T forward_flops{};  ///< of the model, without recomputation
 };
 
 /// Returns a stage's times for one micro-batch.
@@ -127,7 +154,6 @@ StageTime<T> ComposeTime(const ModelCost<T>& model, const StageContent<T>& conte
     time.tp_forward_s = time.tp_forward_s + count * cost.tp_forward_s;
     time.cp_forward_s = time.cp_forward_s + count * cost.cp_forward_s;
     time.ep_forward_s = time.ep_forward_s + count * cost.ep_forward_s;
-    time.forward_flops = time.forward_flops + count * cost.forward_flops;
     time.backward_s = time.backward_s + count * cost.backward_s + again * cost.forward_s;
     time.tp_backward_s =
         time.tp_backward_s + count * cost.tp_backward_s + again * cost.tp_forward_s;

@@ -36,8 +36,6 @@ inline constexpr TensorId kNoTensor = -1;
 enum class Storage {
   kActivation,  ///< the training dtype: 2 bytes in half precision, 4 in fp32
   kFloat32,
-  kByte,
-  kBit,
   kIndex  ///< int64 token numbers
 };
 

@@ -76,12 +76,6 @@ int Lowering::buffer(TensorId id) {
     case Storage::kFloat32:
       element_bytes = 4;
       break;
-    case Storage::kByte:
-      element_bytes = 1;
-      break;
-    case Storage::kBit:
-      element_bytes = 1.0 / 8;
-      break;
     case Storage::kIndex:
       element_bytes = 8;
       break;
@@ -340,8 +334,9 @@ LoweredLayer Lower(const Layer& layer, const LoweringOptions& options, bool inpu
   for (const Op& op : layer.ops) internal::LowerOp(lowering, op);
   lowering.result().output = lowering.buffer(layer.output);
   lowering.ShareStorage();
-  lowering.result().output_recomputable =
-      layer.output_is_norm && options.variants.norm == Variant::kLean;
+  if (layer.memory != kNoTensor && layer.memory != layer.input) {
+    lowering.result().memory = lowering.buffer(layer.memory);
+  }
   return std::move(lowering.result());
 }
 

@@ -113,8 +113,7 @@ struct LoweredLayer {
   std::vector<Step> steps;
   int input = -1;
   int output = -1;
-  /// The output is a lean norm's: the next layer need not keep its input.
-  bool output_recomputable = false;
+  int memory = -1;  ///< the encoder's output, where a decoder layer reads it beside its input
 };
 
 /// Returns, for each step, the buffers that stay in memory until its backward ran: what it saves,
@@ -122,7 +121,8 @@ struct LoweredLayer {
 std::vector<std::vector<int>> KeptBuffers(const LoweredLayer& layer);
 
 /// Lowers one layer.
-/// @param input_recomputable whether the layer before ends with `output_recomputable`.
+/// @param input_recomputable whether the layer before ends with a lean norm, from whose input this
+/// layer's input can be made again.
 LoweredLayer Lower(const Layer& layer,
                    const LoweringOptions& options,
                    bool input_recomputable = false);

@@ -97,11 +97,11 @@ Evaluator::Evaluator(const PlanRequest& request,
           i + 1 < candidate.stages ? StageDevices(candidate, i + 1) : std::vector<int>();
       const cluster::Place front = request.cluster.PlaceOf(devices.front());
       const cluster::Place back = request.cluster.PlaceOf(devices.back());
-      std::vector<int> place = {
-          front.group,
-          front.index_in_node,
-          back.group,
-          next.empty() ? -1 : request.cluster.PlaceOf(next.back()).node - back.node};
+      std::vector<int> place = {front.group, front.index_in_node, back.group};
+      if (!next.empty()) {
+        const cluster::Place beyond = request.cluster.PlaceOf(next.back());
+        place.insert(place.end(), {beyond.group, beyond.node - back.node});
+      }
       if (!request.cluster.slow_devices.empty()) place.push_back(devices.front());
       const cost::Layout& layout = candidate.layout;
       const RateKey key = {
@@ -128,7 +128,6 @@ Evaluator::Evaluator(const PlanRequest& request,
     costs.push_back(
         work_.front().estimator->ModelFor(variants[v]).Evaluate(batches[v], request.threads));
   }
-  std::map<std::tuple<int, int>, std::shared_ptr<const StageCosts>> shared;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     for (Use& use : uses[c]) {
       work_[c].stages.push_back(std::make_shared<const StageCosts>(StageCosts{
@@ -202,13 +201,15 @@ cost::StageEstimate Evaluator::Estimate(const Work& work,
                                         int index,
                                         int recomputed) const {
   const StageCosts& costs = *work.stages[static_cast<std::size_t>(index)];
-  return work.estimator->Estimate(stage,
-                                  ContentOf(stage, recomputed),
-                                  index,
-                                  static_cast<int>(work.stages.size()),
-                                  costs.layers,
-                                  costs.rates,
-                                  work.embedding_reduce);
+  return work.estimator->Estimate(
+      stage,
+      ContentOf(stage, recomputed),
+      index,
+      static_cast<int>(work.stages.size()),
+      costs.layers,
+      costs.rates,
+      work.embedding_reduce,
+      index > 0 ? work.stages[static_cast<std::size_t>(index) - 1]->rates.send : cost::Rate{});
 }
 
 cost::StageContent<double> Evaluator::ContentOf(const plan::Stage& stage, int recomputed) const {

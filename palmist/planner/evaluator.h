@@ -66,7 +66,6 @@ class Evaluator {
   const PlanRequest& request_;
   const model::Graph& graph_;
   const std::vector<Candidate>& candidates_;
-  std::unique_ptr<cost::Estimator> prototype_;
   std::vector<Work> work_;
   std::vector<std::vector<int>> layers_before_;  // [kind][layer]: layers of the kind before it
   std::unique_ptr<solve::PipelineSolver> solver_;

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <numeric>
+#include <set>
 #include <tuple>
 
 #include "palmist/base/interrupt.h"
@@ -22,6 +23,9 @@ namespace {
 /// Candidates evaluated between two looks at the clock and the gap. Fixed, so that a stop by gap
 /// is the same for every number of threads.
 constexpr int kRound = 32;
+
+/// How much longer than the best plan an alternative may take.
+constexpr double kWorstAlternative = 4;
 
 /// Plans of the same key differ in details only; alternatives have other keys.
 using LayoutKey = std::tuple<int, int, int, int>;
@@ -98,12 +102,12 @@ std::string WhatWouldFit(const PlanRequest& request, const model::Graph& graph) 
   };
   if (request.cluster.groups.size() == 1) {
     PlanRequest more = request;
-    more.fixed.pp = more.fixed.dp = more.fixed.tp = std::nullopt;
+    more.fixed.dp = std::nullopt;
     cluster::NodeGroup& group = more.cluster.groups.front();
     for (int tries = 0; tries < 10; ++tries) {
       group.nodes *= 2;
       more.global_batch = std::max<std::int64_t>(request.global_batch, 1);
-      if (more.cluster.num_devices() > 16384) break;
+      if (more.cluster.num_devices() > 16384 || InterruptRequested()) break;
       if (!AnythingFits(more, graph)) continue;
       add("use " + std::to_string(more.cluster.num_devices()) + " such devices (" +
           std::to_string(group.nodes) + " nodes of " + std::to_string(group.devices_per_node) +
@@ -170,7 +174,9 @@ SearchState Search(const PlanRequest& request,
     return bounds[static_cast<std::size_t>(a)] < bounds[static_cast<std::size_t>(b)];
   });
 
-  Best best(request.top);
+  std::set<LayoutKey> keys;
+  for (const Candidate& candidate : candidates) keys.insert(KeyOf(candidate));
+  Best best(std::min(request.top, static_cast<int>(keys.size())));
   double shortest = std::numeric_limits<double>::infinity();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -183,10 +189,11 @@ SearchState Search(const PlanRequest& request,
   while (done < count) {
     const double next_bound =
         bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
-    const double threshold = best.Threshold();
+    // An alternative that takes several times as long is none.
+    const double threshold = std::min(best.Threshold(), kWorstAlternative * shortest);
     if (next_bound > threshold) break;  // nothing left can be among the plans returned
     // Nothing left can be better by more than the gap, and the alternatives are there.
-    if (std::isfinite(threshold) && next_bound >= shortest * (1 - request.gap)) break;
+    if (std::isfinite(best.Threshold()) && next_bound >= shortest * (1 - request.gap)) break;
     if (InterruptRequested()) {
       state.outcome = Outcome::kInterrupted;
       break;
@@ -273,16 +280,25 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
   }
   if (state.best.empty()) {
     if (state.outcome == Outcome::kOptimal) result.outcome = Outcome::kInfeasible;
+    // The candidate nearest to fitting; where some fit and there was no time, the most promising.
     int nearest = 0;
     double least = std::numeric_limits<double>::infinity();
+    double bound = std::numeric_limits<double>::infinity(), least_bound = bound;
     for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
-      const double excess = evaluator.LeastExcess(i);
-      if (excess < least) least = excess, nearest = i;
+      const double excess = std::max(0.0, evaluator.LeastExcess(i));
+      least_bound = std::min(least_bound, evaluator.Bound(i));
+      if (std::pair(excess, evaluator.Bound(i)) < std::pair(least, bound)) {
+        least = excess;
+        bound = evaluator.Bound(i);
+        nearest = i;
+      }
     }
     result.nearest = evaluator.MakePlan(nearest, evaluator.EvenSplit(nearest));
     if (result.outcome != Outcome::kInfeasible && result.nearest.predicted->fits) {
       // No time to search, but this one fits: an even split is an answer too.
-      result.search.status = StatusName(result.outcome, 1, request.gap);
+      result.search.lower_bound_s = least_bound;
+      result.search.gap = 1 - least_bound / result.nearest.predicted->iteration_time_s;
+      result.search.status = StatusName(result.outcome, result.search.gap, request.gap);
       result.nearest.search = result.search;
       result.plans.push_back(std::move(result.nearest));
       return result;
@@ -324,7 +340,9 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
     unlimited.top = 1;
     const Evaluator free_evaluator(unlimited, graph, candidates);
     const SearchState free_state = Search(unlimited, free_evaluator, candidates, {}, start);
-    if (!free_state.best.empty()) unlimited_s = free_state.best.front().evaluation.iteration_s;
+    if (free_state.outcome == Outcome::kOptimal && !free_state.best.empty()) {
+      unlimited_s = free_state.best.front().evaluation.iteration_s;
+    }
   }
   result.binding = DescribeBinding(best, unlimited_s);
   result.search.seconds =

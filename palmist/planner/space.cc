@@ -142,7 +142,8 @@ void AddCandidates(const PlanRequest& request,
         for (const bool sp : {false, true}) {
           if (fixed.sp && *fixed.sp != sp) continue;
           if (sp && (tp == 1 || !graph.has_sequence || (request.seq_len / cp) % tp != 0)) {
-            reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
+            if (fixed.sp)
+              reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
             continue;
           }
           if (cp > 1 &&

@@ -21,21 +21,25 @@ double ExtraSeconds(std::span<const StagePoint> stages) {
 
 }  // namespace
 
+double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, int micro_batches) {
+  const double f = stage.forward_s, b = stage.backward_s;
+  const double g = micro_batches, k = stages_behind;
+  if (g > k) {
+    return g * (f + b) - k * b + std::max(0.0, behind_s - k * f) + std::max(k * b, behind_s);
+  }
+  return std::max(g * (f + b), behind_s + std::max(f + g * b, g * f + b));
+}
+
 double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches) {
   PALMIST_ASSERT(!stages.empty() && micro_batches >= 1);
-  const double g = micro_batches;
   double before = 0, behind = 0, longest = 0;
   for (const StagePoint& stage : stages) behind += stage.total_s();
   for (std::size_t i = 0; i < stages.size(); ++i) {
-    const StagePoint& stage = stages[i];
-    const double k = static_cast<double>(stages.size() - 1 - i);
-    const double f = stage.forward_s, b = stage.backward_s;
-    behind -= stage.total_s();
-    const double x =
-        g > k ? g * (f + b) - k * b + std::max(0.0, behind - k * f) + std::max(k * b, behind)
-              : behind + std::max(f + g * b, g * f + b);
-    longest = std::max(longest, before + x);
-    before += stage.total_s();
+    behind -= stages[i].total_s();
+    const int stages_behind = static_cast<int>(stages.size() - 1 - i);
+    longest =
+        std::max(longest, before + Bracket1F1B(stages[i], behind, stages_behind, micro_batches));
+    before += stages[i].total_s();
   }
   return longest + ExtraSeconds(stages);
 }

@@ -17,11 +17,16 @@ struct StagePoint {
   double total_s() const { return forward_s + backward_s; }
 };
 
+/// Returns X of a stage under 1F1B (see `Iteration1F1B`): from its first forward to the end of the
+/// last micro-batch's backward through it, with `behind_s` the sum of the times of the
+/// `stages_behind` stages after it.
+double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, int micro_batches);
+
 /// Returns the iteration time under 1F1B with G = `micro_batches`.
 ///
 /// With K stages behind stage i and R the sum of their times t:
 ///   X_i = G t - K b + max(0, R - K f) + max(K b, R)     if G > K
-///   X_i = R + max(f + G b, G f + b)                     otherwise
+///   X_i = max(G t, R + max(f + G b, G f + b))           otherwise
 ///   T = max_i(sum_{j<i} t_j + X_i) + max(0, max_i(dF_i - sum_{j<i} f_j))
 ///                                  + max(0, max_i(dB_i - sum_{j<i} b_j)).
 /// Equal to an event simulation of the schedule for stages within 20 % of each other; at 50 % it is

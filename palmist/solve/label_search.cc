@@ -1,11 +1,12 @@
 // Exact search on the exact objective. A pipeline is built from its last stage backwards, so that
 // what a stage holds in flight depends only on the number of stages behind it. A partial pipeline
-// is a label of six numbers in which the iteration time rises, so dominated labels may be dropped:
+// is a label of seven numbers in which the iteration time rises, so dominated labels may be
+// dropped:
 //   total  sum of t,
 //   X      the bracket of the schedule's formula (schedule/pipeline.h), taken from its front stage,
 //   DF, DB what extras of its stages remain exposed,
 //   tail   the longest tail,
-//   slow   GPipe only: (G - 1) times the longest forward and backward, kept as two numbers.
+//   slow   GPipe only: the longest forward and the longest backward.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -112,9 +113,8 @@ class LabelSearch final : public PipelineSolver {
     const Label& rest = behind != nullptr ? *behind : kNone;
     const StagePoint& point = option.point;
     const double f = point.forward_s, b = point.backward_s, t = point.total_s();
-    const double g = problem.micro_batches, k = stages_behind, r = rest[kTotal];
-    const double x = g > k ? g * t - k * b + std::max(0.0, r - k * f) + std::max(k * b, r)
-                           : r + std::max(f + g * b, g * f + b);
+    const double r = rest[kTotal];
+    const double x = schedule::Bracket1F1B(point, r, stages_behind, problem.micro_batches);
     Label label;
     label[kTotal] = t + r;
     label[kFirstExtra] = std::max({0.0, point.first_extra_s, rest[kFirstExtra] - f});

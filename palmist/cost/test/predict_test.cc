@@ -224,7 +224,9 @@ TEST(PredictTest, ClippingKeepsTheOptimizerStepFromHiding) {
   plan.training.grad_clip = 0;
   const plan::Plan deferred = Predicted(plan);
   EXPECT_GT(clipped.predicted->exposed_s.optimizer, 0);
-  EXPECT_EQ(deferred.predicted->exposed_s.optimizer, 0);
+  // What is deferred may hide beside other work, never the other way round.
+  EXPECT_LE(deferred.predicted->exposed_s.optimizer,
+            clipped.predicted->exposed_s.optimizer * (1 + 1e-9));
   EXPECT_GT(deferred.stages.front().predicted->first_extra_s,
             clipped.stages.front().predicted->first_extra_s);
 }

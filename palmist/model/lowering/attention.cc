@@ -36,6 +36,9 @@ void AddContextExchange(Lowering& lowering, const Op& op, Step& step) {
   const Symbols& symbols = lowering.symbols();
   const Expr kv = KeyValueElements(lowering, op);
   const Expr bytes = Select(symbols.cp - 1, kv * symbols.cp * lowering.act(), 0);
+  // Keys and values of all ranks, and in backward their gradient before it is reduced.
+  step.forward_scratch += bytes;
+  step.backward_scratch += 2 * bytes;
   step.forward_collectives.push_back(
       {CollectiveKind::kAllGather, CollectiveGroup::kContext, bytes});
   step.backward_collectives.push_back(
@@ -57,7 +60,7 @@ void LowerFlash(Lowering& lowering, const Op& op) {
   step.forward_bytes = Traffic(lowering, step);
   step.backward_bytes = 2 * step.forward_bytes;
   step.backward_kernels = 3;
-  step.backward_scratch = 4 * op.score_rows * (static_cast<double>(op.attention.head_dim) + 1);
+  step.backward_scratch += 4 * op.score_rows * (static_cast<double>(op.attention.head_dim) + 1);
   AddContextExchange(lowering, op, step);
   lowering.Add(std::move(step));
 }

@@ -53,6 +53,7 @@ void LowerLinear(Lowering& lowering, const Op& op) {
       if (lowering.variants().loss == Variant::kLean && lowering.FeedsLoss(op.outputs[0])) {
         // One operator with the loss: the logits exist a chunk at a time (see loss.cc).
         lowering.at(step.outputs[0]).bytes = 0;
+        lowering.logits_flops = op.forward_flops;
       }
       break;
     }

@@ -20,8 +20,7 @@ void LowerLoss(Lowering& lowering, const Op& op) {
     // fp32 logits of the chunk, and their gradient in the training dtype.
     step.forward_scratch = step.backward_scratch = chunk * (n / tokens) * (4 + act);
     // Backward makes each chunk's logits again.
-    const Step& head = lowering.result().steps.back();
-    step.backward_flops = head.forward_flops;
+    step.backward_flops = lowering.logits_flops;
   } else if (variant == Variant::kEager || variant == Variant::kSdpa) {
     const bool half = lowering.options().activation_bytes < 4;
     const int kept = lowering.NewBuffer(op.name + ".log_softmax", 4 * n, false);

@@ -38,6 +38,9 @@ class Lowering {
   void Add(Step step);
   void ShareStorage();
 
+  /// Arithmetic of the product that makes the logits, where the loss makes them again.
+  Expr logits_flops;
+
   /// Returns whether `tensor` is the loss's input, directly or through a soft cap.
   bool FeedsLoss(TensorId tensor) const;
 

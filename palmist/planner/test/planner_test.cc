@@ -128,7 +128,7 @@ class BruteForce {
       estimates.push_back(found->second);
       first += sizes[i];
     }
-    best_s_ = std::min(best_s_, cost::Summarize(plan, estimates, 1).iteration_time_s);
+    best_s_ = std::min(best_s_, cost::Summarize(plan, estimates).iteration_time_s);
   }
 
   cost::StageEstimate Price(Stages& stages, int index, int first, int count, int recomputed) {
@@ -157,12 +157,14 @@ class BruteForce {
                                  .modules = {}});
     }
     const auto at = static_cast<std::size_t>(index);
-    return stages.estimator.Estimate(stage,
-                                     index,
-                                     candidate.stages,
-                                     stages.layers[at],
-                                     stages.rates[at],
-                                     stages.embedding_reduce);
+    return stages.estimator.Estimate(
+        stage,
+        index,
+        candidate.stages,
+        stages.layers[at],
+        stages.rates[at],
+        stages.embedding_reduce,
+        index > 0 ? stages.rates[static_cast<std::size_t>(index) - 1].send : cost::Rate{});
   }
 
   /// One estimator for each number of micro-batches: it derives its formulas once.
