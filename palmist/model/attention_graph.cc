@@ -57,7 +57,7 @@ class AttentionBuilder {
   std::string Name(const char* name) const { return prefix_ + name; }
 
   TensorId Unary(OpKind kind, const char* name, TensorId x) {
-    builder_.AppendLike(kind, Name(name), {x}).after_column = true;
+    builder_.AppendLike(kind, Name(name), {x});
     return builder_.last();
   }
 
@@ -145,8 +145,7 @@ class AttentionBuilder {
                up_width / tp(),
                {Divided("weight", Product({latent.kv_rank, up_width}), Sharding::kTensor, tp())});
     const Expr width = (Expr(query_width_) + key_width_ + value_width_) / tp();
-    builder_.Append(OpKind::kReshape, Name("qkv"), {q, up, rope}, context_.tokens * width)
-        .after_column = true;
+    builder_.Append(OpKind::kReshape, Name("qkv"), {q, up, rope}, context_.tokens * width);
     return builder_.last();
   }
 
@@ -181,7 +180,6 @@ class AttentionBuilder {
     const bool per_head = spec_.qk_norm == QkNormKind::kPerHead;
     Op& op = builder_.AppendLike(OpKind::kNorm, Name("qk_norm"), {qkv});
     op.norm = spec_.qk_norm_spec;
-    op.after_column = true;
     op.rows =
         context_.tokens * (per_head ? spec_.heads / tp() + spec_.kv_heads / kv_divisor_ : Expr(2));
     op.normalised = context_.tokens * (query_width_ / tp() + key_width_ / kv_divisor_);
@@ -210,7 +208,6 @@ class AttentionBuilder {
                              context_.tokens * context_width / tp());
     op.attention = spec_;
     op.dropout = spec_.dropout;
-    op.after_column = true;
     op.score_rows = rows;
     op.score_keys = context_.symbols.s;
     op.forward_flops =

@@ -48,7 +48,7 @@ class BlockGraph {
             Replicated("weight", op.channels), Replicated("bias", op.channels)};
         return;
       case ConvOpKind::kRelu:
-        builder_.Activation(op.name, x, ActivationKind::kRelu, false);
+        builder_.Activation(op.name, x, ActivationKind::kRelu);
         return;
       case ConvOpKind::kMaxPool:
       case ConvOpKind::kGlobalPool:

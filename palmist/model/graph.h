@@ -115,9 +115,8 @@ struct Op {
   double dropout = 0;  ///< kDropout, kAttention
   /// kAttention: (batch, heads on this rank, queries) and keys seen, per rank.
   AttentionSpec attention;
-  Expr score_rows;            ///< b * heads/tp * queries
-  Expr score_keys;            ///< keys a query row is stored against in an unfused implementation
-  bool after_column = false;  ///< kAttention etc.: runs on tensor-parallel shards
+  Expr score_rows;  ///< b * heads/tp * queries
+  Expr score_keys;  ///< keys a query row is stored against in an unfused implementation
 };
 
 /// What the planner splits and recomputes: one transformer layer or convolutional block.

@@ -74,14 +74,10 @@ Op& LayerBuilder::AppendLike(OpKind kind, std::string name, std::vector<TensorId
   return Append(kind, std::move(name), std::move(inputs), elements);
 }
 
-TensorId LayerBuilder::Dropout(const std::string& name,
-                               TensorId x,
-                               double rate,
-                               bool after_column) {
+TensorId LayerBuilder::Dropout(const std::string& name, TensorId x, double rate) {
   if (rate <= 0) return x;
   Op& op = AppendLike(OpKind::kDropout, name, {x});
   op.dropout = rate;
-  op.after_column = after_column;
   return last();
 }
 
@@ -90,13 +86,9 @@ TensorId LayerBuilder::Add(const std::string& name, TensorId a, TensorId b) {
   return last();
 }
 
-TensorId LayerBuilder::Activation(const std::string& name,
-                                  TensorId x,
-                                  ActivationKind kind,
-                                  bool after_column) {
+TensorId LayerBuilder::Activation(const std::string& name, TensorId x, ActivationKind kind) {
   Op& op = AppendLike(OpKind::kActivation, name, {x});
   op.activation = kind;
-  op.after_column = after_column;
   return last();
 }
 

@@ -44,9 +44,9 @@ class LayerBuilder {
   TensorId last() const { return layer_.ops.back().outputs.front(); }
 
   /// x -> x or dropout(x), where the rate is above zero.
-  TensorId Dropout(const std::string& name, TensorId x, double rate, bool after_column = false);
+  TensorId Dropout(const std::string& name, TensorId x, double rate);
   TensorId Add(const std::string& name, TensorId a, TensorId b);
-  TensorId Activation(const std::string& name, TensorId x, ActivationKind kind, bool after_column);
+  TensorId Activation(const std::string& name, TensorId x, ActivationKind kind);
   /// @param rows vectors on this rank. @param width elements of a vector.
   TensorId Norm(const std::string& name,
                 TensorId x,

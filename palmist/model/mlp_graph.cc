@@ -27,11 +27,10 @@ TensorId AppendActivation(LayerBuilder& builder,
                           const std::string& name,
                           const MlpSpec& spec,
                           TensorId x) {
-  if (!spec.gated) return builder.Activation(name, x, spec.activation, true);
+  if (!spec.gated) return builder.Activation(name, x, spec.activation);
   const Expr half = builder.Elements(x) / 2;
   Op& op = builder.Append(OpKind::kGatedActivation, name, {x}, half);
   op.activation = spec.activation;
-  op.after_column = true;
   return builder.last();
 }
 
@@ -63,8 +62,7 @@ TensorId AppendExperts(const Context& context,
                routed,
                context.hidden,
                InWidth(expert) / symbols.tp,
-               std::move(parameters))
-      .after_column = true;
+               std::move(parameters));
   const TensorId activated =
       AppendActivation(builder, "experts_activation", expert, builder.last());
 
@@ -84,8 +82,7 @@ TensorId AppendExperts(const Context& context,
                routed,
                expert.width / symbols.tp,
                context.hidden,
-               std::move(parameters))
-      .after_column = true;
+               std::move(parameters));
   return builder.last();
 }
 
@@ -124,7 +121,7 @@ TensorId AppendMlp(const Context& context,
                InWidth(spec) / tp,
                InParameters(spec, context.hidden, 1, Sharding::kTensor, tp));
   TensorId inner = AppendActivation(builder, prefix + "_activation", spec, builder.last());
-  inner = builder.Dropout(prefix + "_inner_dropout", inner, spec.dropout, /*after_column=*/true);
+  inner = builder.Dropout(prefix + "_inner_dropout", inner, spec.dropout);
 
   std::vector<Parameter> parameters = {
       Divided("down.weight", Product({context.hidden, spec.width}), Sharding::kTensor, tp)};

@@ -278,7 +278,7 @@ class TransformerBuilder {
     if (head.pooler) {
       // Of the first token of each sequence.
       Dense(builder, "pooler", x, symbols().b, spec_.hidden, spec_.hidden, true);
-      x = builder.Activation("pooler_activation", builder.last(), ActivationKind::kTanh, false);
+      x = builder.Activation("pooler_activation", builder.last(), ActivationKind::kTanh);
     }
     if (!head.present) return builder.Finish(x);
     if (head.project) {
@@ -288,7 +288,7 @@ class TransformerBuilder {
     }
     if (head.transform) {
       Dense(builder, "transform", x, context_.sharded, spec_.hidden, spec_.hidden, true);
-      x = builder.Activation("transform_activation", builder.last(), *head.transform, false);
+      x = builder.Activation("transform_activation", builder.last(), *head.transform);
     }
     if (head.transform_norm) x = Norm(builder, "transform_norm", *head.transform_norm, x);
     return Loss(builder, x);
@@ -308,7 +308,7 @@ class TransformerBuilder {
                  std::move(parameters));
     TensorId logits = builder.last();
     if (head.softcap) {
-      logits = builder.Activation("softcap", logits, ActivationKind::kTanh, true);
+      logits = builder.Activation("softcap", logits, ActivationKind::kTanh);
     }
     const TensorId labels = builder.Given("labels", context_.tokens, Storage::kIndex);
     Op& loss = builder.Append(OpKind::kLoss, "loss", {logits, labels}, 1, Storage::kFloat32);

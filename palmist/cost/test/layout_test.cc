@@ -158,5 +158,12 @@ TEST(LayoutTest, RateOfNothingIsNothing) {
   EXPECT_DOUBLE_EQ(rate.Seconds(1e6), 1e-5 + 1e-3);
 }
 
+TEST(LayoutTest, RanksThatSendAtOnceShareTheNodesCards) {
+  const Machine machine("l4-2x8");
+  const double alone = machine.Rates({.dp = 1}, 7, Devices(8, 1)).send.s_per_byte;
+  const double together = machine.Rates({.dp = 8}, 0, Devices(8, 8)).send.s_per_byte;
+  EXPECT_NEAR(together / alone, 8, 0.8);
+}
+
 }  // namespace
 }  // namespace palmist::cost

@@ -285,5 +285,18 @@ TEST(PredictTest, AStrongerClusterIsQuicker) {
   EXPECT_LT(seconds("h100-sxm5-80gb-1x8"), seconds("a100-sxm4-80gb-1x8"));
 }
 
+// Utilization counts the model's own arithmetic, whatever an implementation computes besides.
+TEST(PredictTest, ModelFlopsDoNotDependOnTheVariant) {
+  plan::Plan plan = MakePlan({.model = "gpt2", .dp = 2, .tp = 4});
+  const auto flops_per_s = [&](model::Variant variant) {
+    for (plan::Stage& stage : plan.stages) stage.ops = model::UniformVariants(variant);
+    const plan::Prediction predicted = *Predicted(plan).predicted;
+    return predicted.model_flops_utilization * predicted.iteration_time_s;
+  };
+  const double fused = flops_per_s(model::Variant::kFused);
+  EXPECT_NEAR(flops_per_s(model::Variant::kEager), fused, 1e-12 * fused);
+  EXPECT_NEAR(flops_per_s(model::Variant::kFusedSoftmax), fused, 1e-12 * fused);
+}
+
 }  // namespace
 }  // namespace palmist::cost

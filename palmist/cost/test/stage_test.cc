@@ -265,5 +265,23 @@ TEST(StageTest, CountsLayersByKind) {
   EXPECT_EQ(content.recomputed[1 - dense], 2);
 }
 
+// T5 with an untied head: the decoder's first layer looks its tokens up in the encoder's table.
+TEST(StageTest, ATableTiedToTheEmbeddingIsHeldAgainAwayFromIt) {
+  ModelCost<double> model;
+  model.kinds.resize(2);
+  model.kinds[0].weights = 3;
+  model.kinds[0].tied_weights = 5;
+  model.kinds[1].weights = 2;
+  model.embedding.weights = 5;
+  StageContent<double> content;
+  content.plain = {1, 4};
+  content.recomputed = {0, 0};
+  EXPECT_EQ(CountWeights(model, content).dense, 3 + 4 * 2 + 5);
+  EXPECT_EQ(CountWeights(model, content).tied, 5);
+  content.embedding = 1;
+  EXPECT_EQ(CountWeights(model, content).dense, 3 + 4 * 2 + 5);
+  EXPECT_EQ(CountWeights(model, content).tied, 0);
+}
+
 }  // namespace
 }  // namespace palmist::cost

@@ -142,5 +142,13 @@ TEST(PipelineTest, AnUnpricedScheduleSaysWhatIs) {
   EXPECT_THROW(IterationSeconds("zigzag", stages, 1), Error);
 }
 
+TEST(PipelineTest, NoStageIsFasterThanItsOwnWork) {
+  // Few micro-batches and short stages behind: the bracket alone would promise 9.12.
+  std::vector<StagePoint> stages = {{1, 2, 0, 0}};
+  for (int i = 0; i < 4; ++i) stages.push_back({0.01, 0.02, 0, 0});
+  EXPECT_GE(Iteration1F1B(stages, 4), 4 * 3);
+  EXPECT_NEAR(Iteration1F1B(stages, 4), Simulate("1f1b", stages, 4), 0.03 * 12);
+}
+
 }  // namespace
 }  // namespace palmist::schedule
