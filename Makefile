@@ -41,9 +41,11 @@ bench:
 	cmake --build --preset bench
 	@for program in build/bench/bin/benchmarks/*; do echo "== $$program"; $$program || exit 1; done
 
+SANITIZERS := asan tsan
+
 sanitize:
 	tools/setup.sh build test
-	@for preset in asan tsan; do \
+	@for preset in $(SANITIZERS); do \
 	  $(MAKE) --no-print-directory build/$$preset/build.ninja && \
 	  cmake --build --preset $$preset && \
 	  ctest --preset $$preset --no-label-summary -L unit -j2 || exit 1; \

@@ -4,12 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 #include <string>
+#include <string_view>
 
 #include "palmist/base/file.h"
 #include "palmist/report/page.h"
@@ -17,6 +18,26 @@
 
 namespace palmist::report {
 namespace {
+
+/// Returns whether an attribute of `html` that loads something names another host.
+bool LoadsFromOutside(std::string_view html) {
+  for (const std::string_view attribute : {"src", "href", "action"}) {
+    for (std::size_t at = html.find(attribute); at != std::string_view::npos;
+         at = html.find(attribute, at + 1)) {
+      std::string_view rest = html.substr(at + attribute.size());
+      const auto skip = [&](std::string_view characters) {
+        rest.remove_prefix(std::min(rest.find_first_not_of(characters), rest.size()));
+      };
+      skip(" \t\n");
+      if (!rest.starts_with('=')) continue;
+      skip("= \t\n\"'");
+      if (rest.starts_with("http:") || rest.starts_with("https:") || rest.starts_with("//")) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
 
 namespace fs = std::filesystem;
 using testing::HasSubstr;
@@ -105,8 +126,9 @@ TEST_F(WebTest, ChartsAreDrawnWithoutErrorsOrRequests) {
     EXPECT_THAT(chart, HasSubstr("<g class=\"point\"><path d=\"M")) << id;
   }
   EXPECT_THAT(document, HasSubstr(">limit</text>"));
-  const std::regex external(R"((src|href|action)\s*=\s*["']?\s*(https?:|//))");
-  EXPECT_FALSE(std::regex_search(document, external));
+  EXPECT_FALSE(LoadsFromOutside(document));
+  EXPECT_TRUE(LoadsFromOutside("<img src = ' https://example.org/x.png'>"));
+  EXPECT_TRUE(LoadsFromOutside("<a href=//example.org>"));
 }
 
 TEST_F(WebTest, ChartsTakeTheColoursOfThePage) {
