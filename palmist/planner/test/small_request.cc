@@ -83,7 +83,8 @@ PlanRequest SmallRequest(std::uint64_t seed) {
     least = std::min(least, evaluator.LeastExcess(static_cast<int>(i)));
   }
   least += request.cluster.DeviceAt(0).usable_bytes();
-  for (const plan::Stage& stage : FindPlan(request).plans.front().stages) {
+  const PlanResult result = FindPlan(request);
+  for (const plan::Stage& stage : result.plans.front().stages) {
     wanted = std::max(wanted, stage.predicted->memory.needed());
   }
   request.memory_limit = least + (wanted - least) * (1.2 * rng.Uniform() - 0.1);
