@@ -12,20 +12,32 @@ function(palmist_aliases result)
 endfunction()
 
 # palmist_add_library(NAME cost LAYER 2 SOURCES a.cc HEADERS a.h DEPS base model
-#                     [PRIVATE_LIBS lib...] [PUBLIC_LIBS lib...] [INTERNAL])
+#                     [PRIVATE_LIBS lib...] [PUBLIC_LIBS lib...] [INTERNAL] [SHARED] [TORCH])
 #
-# Makes the static library palmist_<name> with the alias palmist::<name>, installs it with its
-# headers unless it is INTERNAL to the program, and stops the configuration on a dependency at an
-# equal or higher layer.
+# Makes the library palmist_<name> with the alias palmist::<name>, installs it with its headers
+# unless it is INTERNAL to the program, and stops the configuration on a dependency at an equal or
+# higher layer. Static unless SHARED: the Python package loads those from lib/. TORCH links libtorch
+# and compiles with the precompiled header of TorchWheel.cmake.
 function(palmist_add_library)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL" "NAME;LAYER" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "INTERNAL;SHARED;TORCH" "NAME;LAYER" "SOURCES;HEADERS;DEPS;PRIVATE_LIBS;PUBLIC_LIBS")
   palmist_check_arguments(palmist_add_library "NAME;LAYER;SOURCES")
   foreach(dep IN LISTS arg_DEPS)
     palmist_check_layer(${arg_NAME} ${arg_LAYER} ${dep})
   endforeach()
 
   set(target palmist_${arg_NAME})
-  add_library(${target} STATIC ${arg_SOURCES})
+  if(arg_SHARED)
+    add_library(${target} SHARED ${arg_SOURCES})
+    set_target_properties(${target} PROPERTIES
+      LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib
+      CXX_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON)
+  else()
+    add_library(${target} STATIC ${arg_SOURCES})
+  endif()
+  if(arg_TORCH)
+    palmist_use_torch(${target})
+  endif()
   add_library(palmist::${arg_NAME} ALIAS ${target})
   set_target_properties(${target} PROPERTIES
     EXPORT_NAME ${arg_NAME}
@@ -40,6 +52,7 @@ function(palmist_add_library)
   if(NOT arg_INTERNAL)
     install(TARGETS ${target} EXPORT palmistTargets
       ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+      LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
       FILE_SET HEADERS DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   endif()
 endfunction()

@@ -53,8 +53,17 @@ struct LoweringOptions {
   /// Bits of an element of the mask that `tempo` stores beside GELU's output: 1 in ours, 8 in the
   /// published code.
   double tempo_mask_bits = 1;
+  /// Whether `sdpa` with dropout runs its products apart, in fp32, with a mask of its own: torch's
+  /// fused attention on CPU has no dropout.
+  bool sdpa_dropout_unfused = false;
+  /// Arithmetic that takes as long as drawing one element of a stored dropout mask: torch's CPU
+  /// generator draws one after the other, on one thread. 0 where it is lost in the traffic.
+  double mask_draw_flops = 0;
   /// Tokens of one chunk of the `lean` loss (linear and cross-entropy in one operator).
   double loss_chunk_tokens = 1024;
+  /// Whether that loss makes its gradients, of input and weight, beside each chunk in forward and
+  /// keeps them; else backward makes the logits again.
+  bool loss_gradients_in_forward = false;
 };
 
 /// Memory that a step reads or writes. Buffers with the same `storage` share it.

@@ -1,7 +1,8 @@
-// Attention. Sources: transformers' eager_attention_forward; Megatron's fused masked softmax;
-// Tempo's softmax -> dropout -> product; FlashAttention-2 (log-sum-exp kept, an fp32 accumulator of
-// the queries' gradient, 2.5 times the forward arithmetic in backward: arXiv:2307.08691, section
-// 4).
+// Attention. Sources: transformers' eager_attention_forward; torch's
+// _scaled_dot_product_attention_math (half precision is computed in fp32); Megatron's fused masked
+// softmax; Tempo's softmax -> dropout -> product; FlashAttention-2 (log-sum-exp kept, an fp32
+// accumulator of the queries' gradient, 2.5 times the forward arithmetic in backward:
+// arXiv:2307.08691, section 4).
 #include "palmist/model/lowering/lowering.h"
 
 namespace palmist::model::internal {
@@ -69,15 +70,18 @@ void LowerFlash(Lowering& lowering, const Op& op) {
 
 void LowerAttention(Lowering& lowering, const Op& op) {
   const Variant variant = lowering.variants().attention;
-  if (variant == Variant::kSdpa || variant == Variant::kFused || variant == Variant::kLean) {
+  const bool math =
+      variant == Variant::kSdpa && lowering.options().sdpa_dropout_unfused && op.dropout > 0;
+  if ((variant == Variant::kSdpa && !math) || variant == Variant::kFused ||
+      variant == Variant::kLean) {
     LowerFlash(lowering, op);
     return;
   }
-  const bool eager = variant == Variant::kEager;
+  const bool eager = variant == Variant::kEager || math;
+  const bool half = lowering.options().activation_bytes < 4;
   const Expr n = op.score_rows * op.score_keys;
-  const Expr act = lowering.act();
-  const bool wide_softmax =
-      eager && op.attention.softmax_fp32 && lowering.options().activation_bytes < 4;
+  const Expr act = math ? Expr(4) : lowering.act();
+  const bool wide_softmax = eager && !math && op.attention.softmax_fp32 && half;
   const double value_share = static_cast<double>(op.attention.value_dim) /
                              static_cast<double>(op.attention.head_dim + op.attention.value_dim);
   // Unfused products compute all keys, masked or not.
@@ -88,16 +92,18 @@ void LowerAttention(Lowering& lowering, const Op& op) {
   const std::vector<int> outputs = product.outputs;
   // Queries, keys and values are views of the projection's output; their gradients are not.
   const int packed = product.inputs.back();
+  const Expr packed_bytes = lowering.elements(op.inputs.back()) * act;
   const Expr value_bytes = ValueElements(lowering, op) * act;
-  const int keys = lowering.NewBuffer(op.name + ".keys", lowering.at(packed).bytes - value_bytes);
+  const int keys = lowering.NewBuffer(op.name + ".keys", packed_bytes - value_bytes);
   const int values = lowering.NewBuffer(op.name + ".values", value_bytes);
   {
     Step split;
     split.name = op.name + ".split";
     split.inputs = {packed};
     split.outputs = {keys, values};
-    split.view_outputs = 2;
-    split.forward_kernels = 0;
+    split.view_outputs = math && half ? 0 : 2;
+    split.forward_kernels = split.view_outputs > 0 ? 0 : 3;
+    if (split.view_outputs == 0) split.forward_bytes = packed_bytes + lowering.at(packed).bytes;
     split.backward_bytes = 2 * lowering.at(packed).bytes;
     lowering.Add(std::move(split));
   }
@@ -140,11 +146,13 @@ void LowerAttention(Lowering& lowering, const Op& op) {
     Step step = pointwise(".dropout", act * n);
     if (variant == Variant::kTempo) lowering.at(scores).recompute_from = {kept};
     const Variant dropout = lowering.variants().dropout;
-    if (dropout != Variant::kTempo && dropout != Variant::kLean) {
-      const Expr mask_bytes = n * lowering.options().dropout_mask_bytes;
+    // Eager attention calls torch's dropout itself, whatever stands elsewhere in the layer.
+    if (eager || (dropout != Variant::kTempo && dropout != Variant::kLean)) {
+      const Expr mask_bytes = n * (math ? act : lowering.options().dropout_mask_bytes);
       const int mask = lowering.NewBuffer(op.name + ".dropout_mask", mask_bytes, false);
       step.outputs.push_back(mask);
       step.saved.push_back(mask);
+      step.forward_flops = n * lowering.options().mask_draw_flops;
       if (variant == Variant::kTempo) lowering.at(scores).recompute_from.push_back(mask);
     }
     lowering.Add(std::move(step));

@@ -54,6 +54,8 @@ void LowerLinear(Lowering& lowering, const Op& op) {
         // One operator with the loss: the logits exist a chunk at a time (see loss.cc).
         lowering.at(step.outputs[0]).bytes = 0;
         lowering.logits_flops = op.forward_flops;
+        lowering.logits_input_bytes = in_bytes;
+        lowering.logits_weights = step.largest_weight;
       }
       break;
     }

@@ -19,8 +19,15 @@ void LowerLoss(Lowering& lowering, const Op& op) {
     const Expr chunk = Min(Expr(lowering.options().loss_chunk_tokens), tokens);
     // fp32 logits of the chunk, and their gradient in the training dtype.
     step.forward_scratch = step.backward_scratch = chunk * (n / tokens) * (4 + act);
-    // Backward makes each chunk's logits again.
-    step.backward_flops = lowering.logits_flops;
+    if (lowering.options().loss_gradients_in_forward) {
+      for (const Expr& bytes : {lowering.logits_input_bytes, 4 * lowering.logits_weights}) {
+        step.saved.push_back(lowering.NewBuffer(op.name + ".gradient", bytes, false));
+        step.outputs.push_back(step.saved.back());
+      }
+    } else {
+      // Backward makes each chunk's logits again.
+      step.backward_flops = lowering.logits_flops;
+    }
   } else if (variant == Variant::kEager || variant == Variant::kSdpa) {
     const bool half = lowering.options().activation_bytes < 4;
     const int kept = lowering.NewBuffer(op.name + ".log_softmax", 4 * n, false);

@@ -38,8 +38,9 @@ class Lowering {
   void Add(Step step);
   void ShareStorage();
 
-  /// Arithmetic of the product that makes the logits, where the loss makes them again.
-  Expr logits_flops;
+  /// Of the product that makes the logits, where it is one operator with the loss: its arithmetic,
+  /// its input, and the elements of its weight.
+  Expr logits_flops, logits_input_bytes, logits_weights;
 
   /// Returns whether `tensor` is the loss's input, directly or through a soft cap.
   bool FeedsLoss(TensorId tensor) const;

@@ -92,6 +92,7 @@ void LowerDropout(Lowering& lowering, const Op& op) {
     const int mask = lowering.NewBuffer(op.name + ".mask", mask_bytes, false);
     step.outputs.push_back(mask);
     step.saved = {mask};
+    step.forward_flops = n * lowering.options().mask_draw_flops;
     step.forward_bytes += mask_bytes;
     step.backward_bytes += mask_bytes;
   }

@@ -1,0 +1,25 @@
+/// The mask of dropout as a tensor, by torch's operators: for devices without a kernel of ours, and
+/// for gradients of gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "palmist/kernels/philox.h"
+
+namespace palmist::ops {
+
+/// Returns a new seed from torch's CPU generator, [1] of int64 on the CPU: so that
+/// torch.manual_seed and the state that checkpointing restores govern it on every device.
+at::Tensor DrawSeed();
+
+/// Returns what kernels take.
+kernels::DropoutSpec ToSpec(const at::Tensor& seed, double p);
+
+/// Returns which elements of `rows` rows are kept, [rows, columns] of bool on `device`; rows begin
+/// on blocks of 64 of their own (see palmist/kernels/philox.h). Bitwise what kernels use.
+at::Tensor DropoutMask(
+    const at::Tensor& seed, double p, int64_t rows, int64_t columns, at::Device device);
+
+}  // namespace palmist::ops

@@ -1,0 +1,114 @@
+#include "palmist/kernels/gelu.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
+#include <torch/library.h>
+
+#include "palmist/ops/executor.h"
+#include "palmist/ops/operators.h"
+#include "palmist/ops/recompute.h"
+#include "palmist/ops/tensors.h"
+
+namespace palmist::ops {
+namespace {
+
+at::Tensor Forward(const at::Tensor& x, std::string_view approximate) {
+  static const auto op = FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu_fwd");
+  return op.call(x, approximate);
+}
+
+at::Tensor Backward(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+  static const auto op = FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view)>(
+      "palmist::gelu_bwd");
+  return op.call(dy, x, approximate);
+}
+
+struct GeluFunction : torch::autograd::Function<GeluFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    ctx->save_for_backward({x});
+    at::Tensor y = Forward(x, approximate);
+    ctx->saved_data["approximate"] = std::move(approximate);
+    return y;
+  }
+
+  static at::Tensor Recompute(AutogradContext& ctx) {
+    const at::Tensor x = Saved(ctx)[0];
+    const std::string approximate = ctx.saved_data["approximate"].toStringRef();
+    return at::GradMode::is_enabled() ? Gelu(x, approximate) : Forward(x, approximate);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const at::Tensor x = TakeSaved(*ctx)[0];
+    const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
+    // torch's own formula can be differentiated again.
+    return {at::GradMode::is_enabled() ? at::gelu_backward(grads[0], x, approximate)
+                                       : Backward(grads[0], x, approximate),
+            at::Tensor()};
+  }
+};
+const bool kRegistered = RegisterProducer<GeluFunction>();
+
+at::Tensor ForwardCpu(const at::Tensor& x, std::string_view approximate) {
+  CheckFloating("gelu", "input", x);
+  const kernels::GeluKind kind = ParseGeluKind(approximate);
+  const at::Tensor dense = Dense(x);
+  at::Tensor y = at::empty_like(dense);
+  DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
+    kernels::Gelu<T>(ConstSpan<T>(dense), MutableSpan<T>(y), kind, TorchExecutor());
+  });
+  return y;
+}
+
+at::Tensor BackwardCpu(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+  CheckSameKind("gelu", "the gradient", dy, "the input", x);
+  const kernels::GeluKind kind = ParseGeluKind(approximate);
+  const at::Tensor dense = Dense(x);
+  const at::Tensor dense_dy = DenseLike(dy, dense);
+  at::Tensor dx = at::empty_like(dense);
+  DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
+    kernels::GeluBackward<T>(
+        ConstSpan<T>(dense_dy), ConstSpan<T>(dense), MutableSpan<T>(dx), kind, TorchExecutor());
+  });
+  return dx;
+}
+
+at::Tensor ForwardComposed(const at::Tensor& x, std::string_view approximate) {
+  CheckFloating("gelu", "input", x);
+  ParseGeluKind(approximate);
+  return at::gelu(x, approximate);
+}
+
+at::Tensor BackwardComposed(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+  return at::gelu_backward(dy, x, approximate);
+}
+
+at::Tensor GeluAutograd(const at::Tensor& x, std::string_view approximate) {
+  return GeluFunction::apply(x, std::string(approximate));
+}
+
+}  // namespace
+
+at::Tensor Gelu(const at::Tensor& input, std::string_view approximate) {
+  static const auto op = FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu");
+  return op.call(input, approximate);
+}
+
+TORCH_LIBRARY_FRAGMENT(palmist, m) {
+  m.def("gelu(Tensor input, *, str approximate='none') -> Tensor");
+  m.def("gelu_fwd(Tensor input, str approximate) -> Tensor");
+  m.def("gelu_bwd(Tensor grad, Tensor input, str approximate) -> Tensor");
+}
+TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("gelu", GeluAutograd); }
+TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
+  m.impl("gelu", Forward);
+  m.impl("gelu_fwd", ForwardComposed);
+  m.impl("gelu_bwd", BackwardComposed);
+}
+TORCH_LIBRARY_IMPL(palmist, CPU, m) {
+  m.impl("gelu_fwd", ForwardCpu);
+  m.impl("gelu_bwd", BackwardCpu);
+}
+
+}  // namespace palmist::ops

@@ -1,0 +1,161 @@
+"""Chooses the operators of each layer by the planner's model, without trial runs."""
+
+import ctypes
+import dataclasses
+import functools
+import json
+from typing import Any
+
+import torch
+from torch.utils.checkpoint import checkpoint
+
+from palmist._library import find_library
+from palmist.patching import patch, transformer_layers
+
+_DTYPES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+_GROUPS = ("attention", "norm", "activation", "dropout")
+_VARIANTS = ("lean", "tempo")
+
+
+@dataclasses.dataclass(frozen=True)
+class AutoChoice:
+    """What `auto` chose, and what the planner predicts for it.
+
+    `layers` tells for each layer the variants of its "attention", "norm", "activation" and
+    "dropout", and whether "recompute" runs it twice; `loss` is the variant of the loss. Bytes are
+    for a whole training step. `prediction` is the planner's whole answer.
+    """
+
+    layers: list[dict[str, Any]]
+    loss: str
+    peak_bytes: int
+    baseline_peak_bytes: int
+    largest_batch: int
+    prediction: dict[str, Any]
+
+    def __str__(self) -> str:
+        kinds = [
+            ", ".join(f"{name} {value}" for name, value in layer.items() if name != "layer")
+            for layer in self.layers
+        ]
+        lines = [f"{kinds.count(kind)} layers: {kind}" for kind in dict.fromkeys(kinds)]
+        lines.append(f"loss: {self.loss}")
+        lines.append(
+            f"predicted peak {self.peak_bytes:,} bytes, unpatched {self.baseline_peak_bytes:,}; "
+            f"largest batch {self.largest_batch}"
+        )
+        return "\n".join(lines)
+
+
+class DoesNotFit(MemoryError):
+    """Says that no choice fits the budget; `prediction` has the closest miss."""
+
+    def __init__(self, message: str, prediction: dict[str, Any]):
+        super().__init__(message)
+        self.prediction = prediction
+
+
+def auto(
+    model: torch.nn.Module,
+    batch: int,
+    budget_bytes: float,
+    *,
+    seq: int | None = None,
+    dtype: torch.dtype | None = None,
+    device: str | None = None,
+    allow_tempo: bool = False,
+    optimizer_bytes_per_param: float = 8,
+) -> AutoChoice:
+    """Patches `model` with the fastest choice whose predicted peak fits, and returns the choice.
+
+    Args:
+        model: A Hugging Face model that `patch` takes, not patched yet.
+        batch: Sequences that run forward and backward at once.
+        budget_bytes: Memory for weights, gradients, optimiser and activations.
+        seq: Tokens of a sequence; the longest that the model takes by default.
+        dtype: Of weights and activations; that of the model by default.
+        device: A device that the planner knows, by name; its default by default.
+        allow_tempo: Allow the "tempo" variants too, see `palmist.nn`.
+        optimizer_bytes_per_param: Adam keeps 8 in fp32.
+
+    `unpatch` takes back the operators; recomputation ends with the model's
+    `gradient_checkpointing_disable()`. Raises `DoesNotFit`, which leaves the model as it was, and
+    ValueError where the planner refuses the request.
+    """
+    dtype = model.dtype if dtype is None else dtype
+    if dtype not in _DTYPES:
+        raise ValueError(f"expected dtype to be one of {list(_DTYPES)}, got {dtype}")
+    config = model.config.to_dict()
+    attention = model.config._attn_implementation
+    request = {
+        "call": "choose_operators",
+        "config": config,
+        "seq": seq or model.config.max_position_embeddings,
+        "batch": batch,
+        "dtype": _DTYPES[dtype],
+        "device": device,
+        "budget_bytes": budget_bytes,
+        "optimizer_bytes_per_param": optimizer_bytes_per_param,
+        "allow_tempo": allow_tempo,
+        "baseline_attention": "eager" if attention == "eager" else "sdpa",
+    }
+    answer = call_planner({key: value for key, value in request.items() if value is not None})
+    if not answer["fits"]:
+        missing = answer["min_peak_bytes"] - budget_bytes
+        raise DoesNotFit(
+            f"expected batch {batch} to fit {budget_bytes:,.0f} bytes; the leanest choice takes "
+            f"{answer['min_peak_bytes']:,.0f}, {missing:,.0f} more; the largest batch that fits is "
+            f"{answer['largest_batch']}",
+            answer,
+        )
+    _apply(model, answer)
+    return AutoChoice(
+        layers=answer["layers"],
+        loss=answer["loss"],
+        peak_bytes=int(answer["peak_bytes"]),
+        baseline_peak_bytes=int(answer["baseline"]["peak_bytes"]),
+        largest_batch=int(answer["largest_batch"]),
+        prediction=answer,
+    )
+
+
+def call_planner(request: dict[str, Any]) -> dict[str, Any]:
+    """Calls the planner's library with a request as JSON, and returns its answer.
+
+    Raises ValueError with the planner's message where it refuses.
+    """
+    library = _planner()
+    text = library.palmist_call(json.dumps(request).encode())
+    try:
+        answer = json.loads(ctypes.string_at(text))
+    finally:
+        library.palmist_free(text)
+    if "error" in answer:
+        raise ValueError(f"{answer['error']['kind']}: {answer['error']['message']}")
+    return answer
+
+
+@functools.cache
+def _planner() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(find_library("palmist_bindings")))
+    # void*, not char*: ctypes would copy the text and lose the address to free.
+    library.palmist_call.argtypes = [ctypes.c_char_p]
+    library.palmist_call.restype = ctypes.c_void_p
+    library.palmist_free.argtypes = [ctypes.c_void_p]
+    library.palmist_free.restype = None
+    return library
+
+
+def _apply(model: torch.nn.Module, answer: dict[str, Any]) -> None:
+    layers = transformer_layers(model)
+    for index, choice in enumerate(answer["layers"]):
+        for variant in _VARIANTS:
+            groups = {group: choice[group] == variant for group in _GROUPS}
+            if any(groups.values()):
+                patch(model, variant=variant, layers=[index], linear=True, loss=False, **groups)
+        layers[index].gradient_checkpointing = bool(choice["recompute"])
+        layers[index]._gradient_checkpointing_func = functools.partial(
+            checkpoint, use_reentrant=False
+        )
+    if answer["loss"] in _VARIANTS:
+        patch(model, layers=[], loss=True)
