@@ -67,9 +67,10 @@ def published_pieces(path):
 
 
 def fitted_pieces(inverse):
-    """Polynomials of the published form, fitted at Chebyshev nodes; the third has the wrong sign."""
+    """Polynomials of the published form, at Chebyshev nodes; the third with the wrong sign."""
     def fit(begin, end, degree, right):
-        nodes = 0.5 * (begin + end) - 0.5 * (end - begin) * np.cos(np.pi * (np.arange(400) + 0.5) / 400)
+        unit = np.cos(np.pi * np.arange(0.5, 400) / 400)
+        nodes = 0.5 * (begin + end) - 0.5 * (end - begin) * unit
         slope = [inverse.form.slope(inverse.x_of(y, right)) for y in nodes]
         fitted = np.polynomial.Polynomial.fit(nodes - begin, slope, degree)
         return Piece(-begin, fitted.convert().coef)
@@ -138,7 +139,8 @@ def main():
         figure = go.Figure([go.Scatter(x=x[::8], y=np.maximum(error[::8], 1e-9), name=name)
                             for name, error in errors.items()])
         figure.update_layout(template="plotly_white", height=600, xaxis_title="x",
-                             yaxis={"title": "error of g'", "type": "log", "exponentformat": "power"})
+                             yaxis={"title": "error of g'", "type": "log"})
+        plot = figure.to_html(full_html=False, include_plotlyjs=True)
         table = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>"
                         for row in [head] + rows)
         options.page.write_text(
@@ -146,7 +148,7 @@ def main():
             "<style>body{font-family:sans-serif;margin:2em}td{padding:.2em 1em}</style>"
             "<h1>Output-only GELU: error of the derivative</h1>"
             f"<p>Published: {origin}; in brackets what was measured on {SOURCE}.</p>"
-            f"<table>{table}</table>{figure.to_html(full_html=False, include_plotlyjs=True)}</html>")
+            f"<table>{table}</table>{plot}</html>")
 
 
 if __name__ == "__main__":

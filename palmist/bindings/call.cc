@@ -6,12 +6,20 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "palmist/base/text.h"
 #include "palmist/base/version.h"
 #include "palmist/bindings/palmist.h"
 
 namespace palmist::bindings {
+
+model::Model ReadConfig(const JsonReader& request) {
+  Result<model::Model> model = model::ParseConfig(request.Child("config").json().dump(), "config");
+  if (!model.ok()) throw model.error().WithFieldPrefix("config");
+  return std::move(model).value();
+}
+
 namespace {
 
 struct Call {

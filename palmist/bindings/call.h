@@ -4,8 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "palmist/base/json.h"
+#include "palmist/model/config.h"
 
 namespace palmist::bindings {
+
+/// Reads the model whose configuration is the object `config`.
+/// @throws Error(kInput) with a path below `config`
+model::Model ReadConfig(const JsonReader& request);
 
 /// Searches the fastest plan for a cluster.
 /// @throws Error; kInfeasible where nothing fits.

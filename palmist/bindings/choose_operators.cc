@@ -9,7 +9,6 @@
 #include "palmist/base/text.h"
 #include "palmist/bindings/call.h"
 #include "palmist/cluster/presets.h"
-#include "palmist/model/config.h"
 #include "palmist/planner/operator_choice.h"
 
 namespace palmist::bindings {
@@ -67,7 +66,7 @@ OperatorRequest ReadRequest(const JsonReader& request) {
                                                     "allow_tempo",
                                                     "baseline_attention"}));
   OperatorRequest result;
-  result.model = model::ParseConfig(request.Child("config").json().dump(), "config").value().spec;
+  result.model = ReadConfig(request).spec;
   const std::string device = request.OptionalString("device", "cpu");
   if (device != "cpu") cluster::PresetDevice(device).value();
   result.cluster = cluster::PresetCluster(device + "-1x1").value();

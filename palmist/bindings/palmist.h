@@ -1,11 +1,7 @@
 /// The planner for other languages: JSON text in, JSON text out (see README.md beside this file).
 #pragma once
 
-#if defined(_WIN32)
-#define PALMIST_EXPORT __declspec(dllexport)
-#else
 #define PALMIST_EXPORT __attribute__((visibility("default")))
-#endif
 
 #ifdef __cplusplus
 extern "C" {

@@ -21,9 +21,7 @@ namespace {
 
 /// A configuration as an object, or what the commands take as MODEL.
 model::Model ReadModel(const JsonReader& request) {
-  if (request.Has("config")) {
-    return model::ParseConfig(request.Child("config").json().dump(), "config").value();
-  }
+  if (request.Has("config")) return ReadConfig(request);
   return model::LoadModel(request.RequireString("model")).value();
 }
 

@@ -1,7 +1,7 @@
 /// Scaled dot-product attention by tiles, with dropout: scores are never stored.
 ///
-/// Letters of shapes: B batch, A query heads, G key and value heads (A a multiple of G; query head a
-/// reads head a / (A / G)), Sq and Sk lengths of queries and keys, D head dimension of all three.
+/// Letters of shapes: B batch, A query heads, G key and value heads (A a multiple of G; query head
+/// a reads head a / (A / G)), Sq and Sk lengths of queries and keys, D head dimension of all three.
 #pragma once
 
 #include <array>

@@ -13,8 +13,8 @@ namespace palmist::kernels {
 class LoopBody {
  public:
   template <typename Body>
-    requires(!std::is_same_v<std::remove_cvref_t<Body>, LoopBody>)
-  LoopBody(Body&& body)  // NOLINT(google-explicit-constructor): lambdas become bodies
+  requires(!std::is_same_v<std::remove_cvref_t<Body>, LoopBody>)
+      LoopBody(Body&& body)  // NOLINT(google-explicit-constructor): lambdas become bodies
       : object_(const_cast<void*>(static_cast<const void*>(&body))),
         call_([](void* object, std::int64_t begin, std::int64_t end) {
           (*static_cast<std::remove_reference_t<Body>*>(object))(begin, end);

@@ -36,40 +36,64 @@ double CheckAttention(const char* name,
   CheckSameKind(name, "key", key, "query", query);
   CheckSameKind(name, "value", value, "query", query);
   TORCH_CHECK(query.dim() == 4 && key.dim() == 4 && value.dim() == 4,
-              name, ": expected query, key and value of shape [batch, heads, length, head_dim], got ",
-              query.sym_sizes(), ", ", key.sym_sizes(), ", ", value.sym_sizes());
+              name,
+              ": expected query, key and value of shape [batch, heads, length, head_dim], got ",
+              query.sym_sizes(),
+              ", ",
+              key.sym_sizes(),
+              ", ",
+              value.sym_sizes());
   TORCH_CHECK(key.sym_sizes() == value.sym_sizes() && key.sym_size(0) == query.sym_size(0) &&
                   key.sym_size(3) == query.sym_size(3),
-              name, ": expected key and value of one shape, with the batch and head_dim of query ",
-              query.sym_sizes(), ", got ", key.sym_sizes(), " and ", value.sym_sizes());
+              name,
+              ": expected key and value of one shape, with the batch and head_dim of query ",
+              query.sym_sizes(),
+              ", got ",
+              key.sym_sizes(),
+              " and ",
+              value.sym_sizes());
   TORCH_CHECK(key.sym_size(1) > 0 && query.sym_size(1) % key.sym_size(1) == 0,
-              name, ": expected query heads to be a multiple of key heads, got ", query.sym_size(1),
-              " and ", key.sym_size(1));
+              name,
+              ": expected query heads to be a multiple of key heads, got ",
+              query.sym_size(1),
+              " and ",
+              key.sym_size(1));
   TORCH_CHECK(dropout_p >= 0 && dropout_p <= 1,
-              name, ": expected a dropout probability in [0, 1], got ", dropout_p);
+              name,
+              ": expected a dropout probability in [0, 1], got ",
+              dropout_p);
   if (mask && mask->defined()) {
     TORCH_CHECK(mask->scalar_type() == at::kBool || mask->is_floating_point(),
-                name, ": expected a mask of bool (true is seen) or of a floating type (added), got ",
-                mask->scalar_type(), "; for 0 and 1 use mask.bool()");
+                name,
+                ": expected a mask of bool (true is seen) or of a floating type (added), got ",
+                mask->scalar_type(),
+                "; for 0 and 1 use mask.bool()");
     TORCH_CHECK(mask->device() == query.device(),
-                name, ": expected the mask on ", query.device(), ", got ", mask->device());
-    const std::array<c10::SymInt, 4> shape = {query.sym_size(0), query.sym_size(1),
-                                              query.sym_size(2), key.sym_size(2)};
+                name,
+                ": expected the mask on ",
+                query.device(),
+                ", got ",
+                mask->device());
+    const std::array<c10::SymInt, 4> shape = {
+        query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)};
     bool fits = mask->dim() <= 4;
     for (int64_t i = 1; fits && i <= mask->dim(); ++i) {
       fits = mask->sym_size(-i) == 1 || mask->sym_size(-i) == shape[4 - i];
     }
-    TORCH_CHECK(fits, name, ": expected a mask that broadcasts to [batch, heads, queries, keys] = ",
-                at::SymIntArrayRef(shape), ", got ", mask->sym_sizes());
+    TORCH_CHECK(fits,
+                name,
+                ": expected a mask that broadcasts to [batch, heads, queries, keys] = ",
+                at::SymIntArrayRef(shape),
+                ", got ",
+                mask->sym_sizes());
   }
   if (scale) return *scale;
   return 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
 }
 
 at::Tensor EmptyHeads(const at::Tensor& like) {
-  return at::empty_symint(
-             {like.sym_size(0), like.sym_size(2), like.sym_size(1), like.sym_size(3)},
-             like.options())
+  return at::empty_symint({like.sym_size(0), like.sym_size(2), like.sym_size(1), like.sym_size(3)},
+                          like.options())
       .transpose(1, 2);
 }
 
@@ -77,8 +101,8 @@ at::Tensor RepeatHeads(const at::Tensor& tensor, c10::SymInt heads) {
   const c10::SymInt groups = heads / tensor.sym_size(1);
   if (groups == 1) return tensor;
   return tensor.unsqueeze(2)
-      .expand_symint({tensor.sym_size(0), tensor.sym_size(1), groups, tensor.sym_size(2),
-                      tensor.sym_size(3)})
+      .expand_symint(
+          {tensor.sym_size(0), tensor.sym_size(1), groups, tensor.sym_size(2), tensor.sym_size(3)})
       .flatten(1, 2);
 }
 
@@ -94,8 +118,9 @@ at::Tensor Scores(const at::Tensor& query,
   at::Tensor scores = at::matmul(query, key.transpose(-2, -1)) * options.scale;
   const double hidden = -std::numeric_limits<double>::infinity();
   if (options.is_causal) {
-    const at::Tensor seen = at::ones_symint({query.sym_size(2), key.sym_size(2)},
-                                            query.options().dtype(at::kBool)).tril();
+    const at::Tensor seen =
+        at::ones_symint({query.sym_size(2), key.sym_size(2)}, query.options().dtype(at::kBool))
+            .tril();
     scores = scores.masked_fill(seen.logical_not(), hidden);
   }
   if (mask && mask->defined()) {
@@ -111,8 +136,8 @@ at::Tensor TorchAttention(const at::Tensor& query,
                           const std::optional<at::Tensor>& mask,
                           const AttentionOptions& options) {
   const bool grouped = query.sym_size(1) != key.sym_size(1);
-  return at::scaled_dot_product_attention(query, key, value, mask, options.dropout_p,
-                                          options.is_causal, options.scale, grouped);
+  return at::scaled_dot_product_attention(
+      query, key, value, mask, options.dropout_p, options.is_causal, options.scale, grouped);
 }
 
 namespace {
@@ -134,8 +159,12 @@ Triple Forward(const at::Tensor& query,
                const at::Tensor& value,
                const OptionalTensor& mask,
                const AttentionOptions& options) {
-  static const auto op = FindOperator<Triple(const at::Tensor&, const at::Tensor&,
-                                             const at::Tensor&, const OptionalTensor&, double, bool,
+  static const auto op = FindOperator<Triple(const at::Tensor&,
+                                             const at::Tensor&,
+                                             const at::Tensor&,
+                                             const OptionalTensor&,
+                                             double,
+                                             bool,
                                              double)>("palmist::attention_fwd");
   return op.call(query, key, value, mask, options.dropout_p, options.is_causal, options.scale);
 }
@@ -168,7 +197,8 @@ Triple BackwardComposed(const at::Tensor& d_o,
   const at::Tensor dv = at::matmul(drop(p).transpose(-2, -1), d_o);
   const at::Tensor dp = drop(at::matmul(d_o, values.transpose(-2, -1)));
   const at::Tensor ds = p * (dp - (dp * p).sum(-1, true)) * options.scale;
-  return {at::matmul(ds, keys), SumHeads(at::matmul(ds.transpose(-2, -1), query), key.sym_size(1)),
+  return {at::matmul(ds, keys),
+          SumHeads(at::matmul(ds.transpose(-2, -1), query), key.sym_size(1)),
           SumHeads(dv, key.sym_size(1))};
 }
 
@@ -191,11 +221,17 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op =
-        FindOperator<Triple(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                            const at::Tensor&, const OptionalTensor&, const at::Tensor&,
-                            const at::Tensor&, const at::Tensor&, double, bool, double)>(
-            "palmist::attention_bwd");
+    static const auto op = FindOperator<Triple(const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const OptionalTensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               double,
+                                               bool,
+                                               double)>("palmist::attention_bwd");
     const variable_list s = ctx->get_saved_variables();
     const AttentionOptions options = {ctx->saved_data["p"].toDouble(),
                                       ctx->saved_data["is_causal"].toBool(),
@@ -203,8 +239,17 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
     const auto [dq, dk, dv] =
         at::GradMode::is_enabled()
             ? BackwardComposed(grads[0], s[0], s[1], s[2], OrNone(s[3]), s[6], options)
-            : op.call(grads[0], s[0], s[1], s[2], OrNone(s[3]), s[4], s[5], s[6],
-                      options.dropout_p, options.is_causal, options.scale);
+            : op.call(grads[0],
+                      s[0],
+                      s[1],
+                      s[2],
+                      OrNone(s[3]),
+                      s[4],
+                      s[5],
+                      s[6],
+                      options.dropout_p,
+                      options.is_causal,
+                      options.scale);
     return {dq, dk, dv, {}, {}, {}, {}};
   }
 };
@@ -215,12 +260,16 @@ at::Tensor WithUnitStride(const at::Tensor& tensor) {
 
 template <typename T>
 kernels::HeadsView<const T> View(const at::Tensor& tensor) {
-  return {static_cast<const T*>(tensor.const_data_ptr()), tensor.stride(0), tensor.stride(1),
+  return {static_cast<const T*>(tensor.const_data_ptr()),
+          tensor.stride(0),
+          tensor.stride(1),
           tensor.stride(2)};
 }
 template <typename T>
 kernels::HeadsView<T> MutableView(const at::Tensor& tensor) {
-  return {static_cast<T*>(tensor.mutable_data_ptr()), tensor.stride(0), tensor.stride(1),
+  return {static_cast<T*>(tensor.mutable_data_ptr()),
+          tensor.stride(0),
+          tensor.stride(1),
           tensor.stride(2)};
 }
 
@@ -242,8 +291,7 @@ kernels::AttentionShape Shape(const at::Tensor& query,
 // The mask in the shape of the scores and, where it is added, in the type of the query.
 at::Tensor ExpandMask(const OptionalTensor& mask, const at::Tensor& query, const at::Tensor& key) {
   if (!mask || !mask->defined()) return {};
-  const at::Tensor typed =
-      mask->scalar_type() == at::kBool ? *mask : mask->to(query.scalar_type());
+  const at::Tensor typed = mask->scalar_type() == at::kBool ? *mask : mask->to(query.scalar_type());
   return typed.expand({query.size(0), query.size(1), query.size(2), key.size(2)});
 }
 
@@ -260,10 +308,6 @@ kernels::AttentionMask<T> MaskView(const at::Tensor& mask) {
   return view;
 }
 
-at::Tensor NewSeed(double dropout_p) {
-  return dropout_p > 0 ? DrawSeed() : at::zeros({1}, at::kLong);
-}
-
 Triple ForwardCpu(const at::Tensor& query,
                   const at::Tensor& key,
                   const at::Tensor& value,
@@ -274,14 +318,19 @@ Triple ForwardCpu(const at::Tensor& query,
   CheckAttention(kName, query, key, value, mask, dropout_p, scale);
   const at::Tensor q = WithUnitStride(query), k = WithUnitStride(key), v = WithUnitStride(value);
   const at::Tensor expanded = ExpandMask(mask, query, key);
-  const at::Tensor seed = NewSeed(dropout_p);
+  const at::Tensor seed = dropout_p > 0 ? DrawSeed(query.device()) : at::zeros({1}, at::kLong);
   at::Tensor o = EmptyHeads(query);
   at::Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)},
                              query.options().dtype(ComputeScalarType(query.scalar_type())));
   DispatchStorage(query.scalar_type(), [&]<typename T>(T) {
-    kernels::Attention<T>(Shape(q, k, seed, {dropout_p, is_causal, scale}), View<T>(q), View<T>(k),
-                          View<T>(v), MaskView<T>(expanded), MutableView<T>(o),
-                          lse.mutable_data_ptr<kernels::ComputeType<T>>(), TorchExecutor());
+    kernels::Attention<T>(Shape(q, k, seed, {dropout_p, is_causal, scale}),
+                          View<T>(q),
+                          View<T>(k),
+                          View<T>(v),
+                          MaskView<T>(expanded),
+                          MutableView<T>(o),
+                          lse.mutable_data_ptr<kernels::ComputeType<T>>(),
+                          TorchExecutor());
   });
   return {o, lse, seed};
 }
@@ -302,11 +351,18 @@ Triple BackwardCpu(const at::Tensor& d_o,
   const at::Tensor expanded = ExpandMask(mask, query, key);
   at::Tensor dq = EmptyHeads(query), dk = EmptyHeads(key), dv = EmptyHeads(value);
   DispatchStorage(query.scalar_type(), [&]<typename T>(T) {
-    kernels::AttentionBackward<T>(
-        Shape(q, k, seed, {dropout_p, is_causal, scale}), View<T>(dense_d_o), View<T>(q),
-        View<T>(k), View<T>(v), MaskView<T>(expanded), View<T>(o),
-        lse.const_data_ptr<kernels::ComputeType<T>>(), MutableView<T>(dq), MutableView<T>(dk),
-        MutableView<T>(dv), TorchExecutor());
+    kernels::AttentionBackward<T>(Shape(q, k, seed, {dropout_p, is_causal, scale}),
+                                  View<T>(dense_d_o),
+                                  View<T>(q),
+                                  View<T>(k),
+                                  View<T>(v),
+                                  MaskView<T>(expanded),
+                                  View<T>(o),
+                                  lse.const_data_ptr<kernels::ComputeType<T>>(),
+                                  MutableView<T>(dq),
+                                  MutableView<T>(dk),
+                                  MutableView<T>(dv),
+                                  TorchExecutor());
   });
   return {dq, dk, dv};
 }
@@ -322,7 +378,7 @@ Triple ForwardMeta(const at::Tensor& query,
   return {EmptyHeads(query),
           at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)},
                            query.options().dtype(ComputeScalarType(query.scalar_type()))),
-          at::empty({1}, at::kLong)};
+          at::empty({1}, query.options().dtype(at::kLong))};
 }
 
 Triple BackwardMeta(const at::Tensor&,
@@ -392,9 +448,8 @@ at::Tensor AttentionAutocast(const at::Tensor& query,
                              std::optional<double> scale) {
   const c10::impl::ExcludeDispatchKeyGuard guard(
       at::autocast::get_autocast_dispatch_key_from_device_type(device));
-  const at::ScalarType type = query.scalar_type() == at::kDouble
-                                  ? at::kDouble
-                                  : at::autocast::get_autocast_dtype(device);
+  const at::ScalarType type =
+      query.scalar_type() == at::kDouble ? at::kDouble : at::autocast::get_autocast_dtype(device);
   return Call(query.to(type), key.to(type), value.to(type), mask, dropout_p, is_causal, scale);
 }
 

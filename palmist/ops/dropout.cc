@@ -27,8 +27,8 @@ Pair Forward(const at::Tensor& x, double p) {
 }
 
 at::Tensor Apply(const at::Tensor& x, const at::Tensor& seed, double p) {
-  static const auto op =
-      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, double)>("palmist::dropout_apply");
+  static const auto op = FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, double)>(
+      "palmist::dropout_apply");
   return op.call(x, seed, p);
 }
 
@@ -46,7 +46,8 @@ struct ApplyFunction : torch::autograd::Function<ApplyFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     return {Apply(grads[0], ctx->get_saved_variables()[0], ctx->saved_data["p"].toDouble()),
-            at::Tensor(), at::Tensor()};
+            at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -87,7 +88,7 @@ at::Tensor ApplyComposed(const at::Tensor& x, const at::Tensor& seed, double p) 
 }
 
 Pair ForwardAnyDevice(const at::Tensor& x, double p) {
-  at::Tensor seed = DrawSeed();
+  at::Tensor seed = DrawSeed(x.device());
   return {Apply(x, seed, p), seed};
 }
 
@@ -98,7 +99,7 @@ at::Tensor ApplyMeta(const at::Tensor& x, const at::Tensor&, double p) {
 }
 
 Pair ForwardMeta(const at::Tensor& x, double p) {
-  return {ApplyMeta(x, {}, p), at::empty({1}, at::kLong)};
+  return {ApplyMeta(x, {}, p), at::empty({1}, x.options().dtype(at::kLong))};
 }
 
 at::Tensor DropoutAutograd(const at::Tensor& x, double p, bool training) {
@@ -121,7 +122,8 @@ at::Tensor ApplyAutograd(const at::Tensor& x, const at::Tensor& seed, double p) 
 at::Tensor Dropout(const at::Tensor& input, double p, bool training) {
   CheckProbability(p);
   if (!training || p == 0) return input;  // the operator itself may not return its argument
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, double, bool)>("palmist::dropout");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, double, bool)>("palmist::dropout");
   return op.call(input, p, training);
 }
 

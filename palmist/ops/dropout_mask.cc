@@ -1,7 +1,7 @@
 #include "palmist/ops/dropout_mask.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -28,18 +28,20 @@ Halves Multiply(const at::Tensor& x, int64_t factor) {
 
 }  // namespace
 
-at::Tensor DrawSeed() {
+at::Tensor DrawSeed(at::Device device) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   at::Tensor seed = at::empty({1}, at::kLong);
   const std::lock_guard lock(generator.mutex());
   *seed.mutable_data_ptr<int64_t>() =
       static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
-  return seed;
+  return seed.to(device, /*non_blocking=*/true);
 }
 
 kernels::DropoutSpec ToSpec(const at::Tensor& seed, double p) {
   TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1,
-              "dropout: expected a seed of one int64, got ", seed.numel(), " of ",
+              "dropout: expected a seed of one int64, got ",
+              seed.numel(),
+              " of ",
               seed.scalar_type());
   return {p, static_cast<uint64_t>(seed.item<int64_t>())};
 }
@@ -52,15 +54,19 @@ at::Tensor DropoutMask(
   const int64_t padded = kernels::PaddedRow(columns);
 
   const at::Tensor position = at::arange(rows * padded / 4, options);
-  std::array<at::Tensor, 4> x = {position.__and__(kLow), position.__rshift__(32),
-                                 at::full({}, 0, options), at::full({}, 0, options)};
+  std::array<at::Tensor, 4> x = {position.__and__(kLow),
+                                 position.__rshift__(32),
+                                 at::full({}, 0, options),
+                                 at::full({}, 0, options)};
   auto key0 = static_cast<uint32_t>(key);
   auto key1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {  // J. Salmon et al., SC 2011, section 3.3
     const Halves product0 = Multiply(x[0], 0xD2511F53);
     const Halves product1 = Multiply(x[2], 0xCD9E8D57);
-    x = {product1.high.__xor__(x[1]).__xor__(static_cast<int64_t>(key0)), product1.low,
-         product0.high.__xor__(x[3]).__xor__(static_cast<int64_t>(key1)), product0.low};
+    x = {product1.high.__xor__(x[1]).__xor__(static_cast<int64_t>(key0)),
+         product1.low,
+         product0.high.__xor__(x[3]).__xor__(static_cast<int64_t>(key1)),
+         product0.low};
     key0 += 0x9E3779B9;
     key1 += 0xBB67AE85;
   }

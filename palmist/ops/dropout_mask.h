@@ -10,9 +10,9 @@
 
 namespace palmist::ops {
 
-/// Returns a new seed from torch's CPU generator, [1] of int64 on the CPU: so that
+/// Returns a new seed, [1] of int64 on `device`. It is drawn from torch's CPU generator, so that
 /// torch.manual_seed and the state that checkpointing restores govern it on every device.
-at::Tensor DrawSeed();
+at::Tensor DrawSeed(at::Device device);
 
 /// Returns what kernels take.
 kernels::DropoutSpec ToSpec(const at::Tensor& seed, double p);

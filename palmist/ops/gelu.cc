@@ -14,13 +14,15 @@ namespace palmist::ops {
 namespace {
 
 at::Tensor Forward(const at::Tensor& x, std::string_view approximate) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu_fwd");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu_fwd");
   return op.call(x, approximate);
 }
 
 at::Tensor Backward(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view)>(
-      "palmist::gelu_bwd");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view)>(
+          "palmist::gelu_bwd");
   return op.call(dy, x, approximate);
 }
 
@@ -80,7 +82,9 @@ at::Tensor ForwardComposed(const at::Tensor& x, std::string_view approximate) {
   return at::gelu(x, approximate);
 }
 
-at::Tensor BackwardComposed(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+at::Tensor BackwardComposed(const at::Tensor& dy,
+                            const at::Tensor& x,
+                            std::string_view approximate) {
   return at::gelu_backward(dy, x, approximate);
 }
 
@@ -91,7 +95,8 @@ at::Tensor GeluAutograd(const at::Tensor& x, std::string_view approximate) {
 }  // namespace
 
 at::Tensor Gelu(const at::Tensor& input, std::string_view approximate) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu");
   return op.call(input, approximate);
 }
 

@@ -25,9 +25,9 @@ Triple Forward(const at::Tensor& x,
                const OptionalTensor& weight,
                const OptionalTensor& bias,
                double eps) {
-  static const auto op =
-      FindOperator<Triple(const at::Tensor&, int64_t, const OptionalTensor&, const OptionalTensor&, double)>(
-          "palmist::layer_norm_fwd");
+  static const auto op = FindOperator<Triple(
+      const at::Tensor&, int64_t, const OptionalTensor&, const OptionalTensor&, double)>(
+      "palmist::layer_norm_fwd");
   return op.call(x, n_dims, weight, bias, eps);
 }
 
@@ -68,8 +68,11 @@ struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
     const int64_t n_dims = ctx.saved_data["n_dims"].toInt();
     const double eps = ctx.saved_data["eps"].toDouble();
     if (at::GradMode::is_enabled()) {
-      return LayerNorm(saved[0], saved[0].sizes().slice(saved[0].dim() - n_dims),
-                       OrNone(saved[1]), OrNone(saved[2]), eps);
+      return LayerNorm(saved[0],
+                       saved[0].sizes().slice(saved[0].dim() - n_dims),
+                       OrNone(saved[1]),
+                       OrNone(saved[2]),
+                       eps);
     }
     return std::get<0>(Forward(saved[0], n_dims, OrNone(saved[1]), OrNone(saved[2]), eps));
   }
@@ -113,9 +116,15 @@ Triple ForwardCpu(const at::Tensor& x,
     using Compute = kernels::ComputeType<T>;
     const at::Tensor gamma = Affine(weight, x);
     const at::Tensor beta = Affine(bias, x);
-    kernels::LayerNorm<T>(ConstSpan<T>(contiguous), n, ConstSpan<Compute>(gamma),
-                          ConstSpan<Compute>(beta), eps, MutableSpan<T>(y),
-                          MutableSpan<Compute>(mean), MutableSpan<Compute>(rstd), TorchExecutor());
+    kernels::LayerNorm<T>(ConstSpan<T>(contiguous),
+                          n,
+                          ConstSpan<Compute>(gamma),
+                          ConstSpan<Compute>(beta),
+                          eps,
+                          MutableSpan<T>(y),
+                          MutableSpan<Compute>(mean),
+                          MutableSpan<Compute>(rstd),
+                          TorchExecutor());
   });
   return {y, mean, rstd};
 }
@@ -136,10 +145,15 @@ Triple BackwardCpu(const at::Tensor& dy,
   at::Tensor dbeta = mask[2] ? AffineGradient(x, n_dims) : at::Tensor();
   DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
     using Compute = kernels::ComputeType<T>;
-    kernels::LayerNormBackward<T>(ConstSpan<T>(contiguous_dy), ConstSpan<T>(contiguous), n,
-                                  ConstSpan<Compute>(gamma), ConstSpan<Compute>(mean),
-                                  ConstSpan<Compute>(rstd), MutableSpan<T>(dx),
-                                  MutableSpan<Compute>(dgamma), MutableSpan<Compute>(dbeta),
+    kernels::LayerNormBackward<T>(ConstSpan<T>(contiguous_dy),
+                                  ConstSpan<T>(contiguous),
+                                  n,
+                                  ConstSpan<Compute>(gamma),
+                                  ConstSpan<Compute>(mean),
+                                  ConstSpan<Compute>(rstd),
+                                  MutableSpan<T>(dx),
+                                  MutableSpan<Compute>(dgamma),
+                                  MutableSpan<Compute>(dbeta),
                                   TorchExecutor());
   });
   return {dx, ToTypeOf(dgamma, weight, x), ToTypeOf(dbeta, weight, x)};
@@ -151,8 +165,8 @@ Triple ForwardComposed(const at::Tensor& x,
                        const OptionalTensor& bias,
                        double eps) {
   CheckNorm(kName, x, n_dims, weight, bias);
-  return at::native_layer_norm(x, x.sizes().slice(x.dim() - n_dims), AsTypeOf(weight, x),
-                               AsTypeOf(bias, x), eps);
+  return at::native_layer_norm(
+      x, x.sizes().slice(x.dim() - n_dims), AsTypeOf(weight, x), AsTypeOf(bias, x), eps);
 }
 
 Triple BackwardComposed(const at::Tensor& dy,
@@ -163,9 +177,14 @@ Triple BackwardComposed(const at::Tensor& dy,
                         const at::Tensor& rstd,
                         std::array<bool, 3> mask) {
   // A bias is there whenever its gradient is asked for; its value plays no part.
-  auto [dx, dweight, dbias] =
-      at::native_layer_norm_backward(dy, x, x.sizes().slice(x.dim() - n_dims), mean, rstd,
-                                     AsTypeOf(weight, x), AsTypeOf(weight, x), mask);
+  auto [dx, dweight, dbias] = at::native_layer_norm_backward(dy,
+                                                             x,
+                                                             x.sizes().slice(x.dim() - n_dims),
+                                                             mean,
+                                                             rstd,
+                                                             AsTypeOf(weight, x),
+                                                             AsTypeOf(weight, x),
+                                                             mask);
   return {dx, ToTypeOf(dweight, weight, x), ToTypeOf(dbias, weight, x)};
 }
 

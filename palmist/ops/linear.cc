@@ -14,21 +14,28 @@ namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
 using OptionalType = std::optional<at::ScalarType>;
-using LinearSignature =
-    at::Tensor(const at::Tensor&, const at::Tensor&, const OptionalTensor&, OptionalType);
+using LinearSignature = at::Tensor(const at::Tensor&,
+                                   const at::Tensor&,
+                                   const OptionalTensor&,
+                                   OptionalType);
 
 void Check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   CheckFloating("linear", "input", x);
   CheckFloating("linear", "weight", weight);
-  TORCH_CHECK(weight.dim() == 2, "linear: expected a weight of two dimensions [out, in], got shape ",
+  TORCH_CHECK(weight.dim() == 2,
+              "linear: expected a weight of two dimensions [out, in], got shape ",
               weight.sym_sizes());
   TORCH_CHECK(x.dim() >= 1 && x.sym_size(-1) == weight.sym_size(1),
-              "linear: expected an input of ", weight.sym_size(1),
-              " features as the weight has, got shape ", x.sym_sizes());
-  TORCH_CHECK(!bias || !bias->defined() ||
-                  (bias->dim() == 1 && bias->sym_size(0) == weight.sym_size(0)),
-              "linear: expected a bias of shape [", weight.sym_size(0), "], got ",
-              bias->sym_sizes());
+              "linear: expected an input of ",
+              weight.sym_size(1),
+              " features as the weight has, got shape ",
+              x.sym_sizes());
+  TORCH_CHECK(
+      !bias || !bias->defined() || (bias->dim() == 1 && bias->sym_size(0) == weight.sym_size(0)),
+      "linear: expected a bias of shape [",
+      weight.sym_size(0),
+      "], got ",
+      bias->sym_sizes());
 }
 
 at::Tensor Cast(const at::Tensor& tensor, OptionalType type) {
@@ -77,8 +84,8 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
       dx = at::matmul(dy, Cast(saved[1], compute_type)).to(data["x_type"].toScalarType());
     }
     if (ctx->needs_input_grad(1)) {
-      const at::Tensor x = data["recomputes"].toBool() ? Cast(RecomputedInput(0), compute_type)
-                                                       : saved[0];
+      const at::Tensor x =
+          data["recomputes"].toBool() ? Cast(RecomputedInput(0), compute_type) : saved[0];
       dweight = at::mm(rows.t(), x.dim() == 1 ? x.unsqueeze(0) : x.flatten(0, -2))
                     .to(data["weight_type"].toScalarType());
     }
@@ -111,7 +118,8 @@ at::Tensor LinearAutocast(const at::Tensor& x,
                           const at::Tensor& weight,
                           const OptionalTensor& bias,
                           OptionalType compute_type) {
-  const c10::impl::ExcludeDispatchKeyGuard guard(at::autocast::get_autocast_dispatch_key_from_device_type(device));
+  const c10::impl::ExcludeDispatchKeyGuard guard(
+      at::autocast::get_autocast_dispatch_key_from_device_type(device));
   if (!compute_type && x.scalar_type() != at::kDouble) {
     compute_type = at::autocast::get_autocast_dtype(device);
   }

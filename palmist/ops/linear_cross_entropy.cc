@@ -28,43 +28,76 @@ using OptionalTensor = std::optional<at::Tensor>;
 using Quad = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr const char* kName = "linear_cross_entropy";
-constexpr int64_t kChunkBytes = int64_t{32} << 20;  // of logits: small beside a model, large for a product
+constexpr int64_t kChunkBytes = int64_t{32}
+                                << 20;  // of logits: small beside a model, large for a product
 
 void Check(const at::Tensor& x,
            const at::Tensor& weight,
            const at::Tensor& target,
            const OptionalTensor& bias,
            std::string_view reduction,
-           double label_smoothing) {
+           double label_smoothing,
+           int64_t chunk_tokens) {
   CheckFloating(kName, "input", x);
   CheckSameKind(kName, "weight", weight, "input", x);
   TORCH_CHECK(weight.dim() == 2 && x.dim() >= 1 && x.sym_size(-1) == weight.sym_size(1),
-              kName, ": expected an input [..., H] and a weight [V, H], got shapes ", x.sym_sizes(),
-              " and ", weight.sym_sizes());
-  TORCH_CHECK(target.scalar_type() == at::kLong, kName, ": expected a target of int64, got ",
-              target.scalar_type(), "; convert it by .long()");
+              kName,
+              ": expected an input [..., H] and a weight [V, H], got shapes ",
+              x.sym_sizes(),
+              " and ",
+              weight.sym_sizes());
+  TORCH_CHECK(target.scalar_type() == at::kLong,
+              kName,
+              ": expected a target of int64, got ",
+              target.scalar_type(),
+              "; convert it by .long()");
   TORCH_CHECK(target.sym_sizes() == x.sym_sizes().slice(0, x.dim() - 1),
-              kName, ": expected a target of the input's leading shape, got shapes ",
-              target.sym_sizes(), " and ", x.sym_sizes());
-  TORCH_CHECK(target.device() == x.device(), kName, ": expected the target on ", x.device(),
-              ", got ", target.device());
+              kName,
+              ": expected a target of the input's leading shape, got shapes ",
+              target.sym_sizes(),
+              " and ",
+              x.sym_sizes());
+  TORCH_CHECK(target.device() == x.device(),
+              kName,
+              ": expected the target on ",
+              x.device(),
+              ", got ",
+              target.device());
   if (bias && bias->defined()) {
     CheckSameKind(kName, "bias", *bias, "input", x);
-    TORCH_CHECK(bias->dim() == 1 && bias->sym_size(0) == weight.sym_size(0), kName,
-                ": expected a bias of shape [", weight.sym_size(0), "], got ", bias->sym_sizes());
+    TORCH_CHECK(bias->dim() == 1 && bias->sym_size(0) == weight.sym_size(0),
+                kName,
+                ": expected a bias of shape [",
+                weight.sym_size(0),
+                "], got ",
+                bias->sym_sizes());
   }
   TORCH_CHECK(reduction == "mean" || reduction == "sum" || reduction == "none",
-              kName, ": expected reduction 'mean', 'sum' or 'none', got '", reduction, "'");
+              kName,
+              ": expected reduction 'mean', 'sum' or 'none', got '",
+              reduction,
+              "'");
   TORCH_CHECK(label_smoothing >= 0 && label_smoothing <= 1,
-              kName, ": expected label_smoothing in [0, 1], got ", label_smoothing);
+              kName,
+              ": expected label_smoothing in [0, 1], got ",
+              label_smoothing);
+  TORCH_CHECK(chunk_tokens >= 0,
+              kName,
+              ": expected chunk_tokens of at least 0 (0 chooses), got ",
+              chunk_tokens);
 }
 
 void CheckTargets(const at::Tensor& target, int64_t n_classes, int64_t ignore_index) {
   if (!target.is_cpu()) return;  // elsewhere the look would wait for the device
   for (const int64_t t : ConstSpan<int64_t>(target)) {
-    TORCH_CHECK_INDEX(t == ignore_index || (t >= 0 && t < n_classes), kName,
-                      ": expected targets in [0, ", n_classes, ") or ignore_index ", ignore_index,
-                      ", got ", t);
+    TORCH_CHECK_INDEX(t == ignore_index || (t >= 0 && t < n_classes),
+                      kName,
+                      ": expected targets in [0, ",
+                      n_classes,
+                      ") or ignore_index ",
+                      ignore_index,
+                      ", got ",
+                      t);
   }
 }
 
@@ -76,9 +109,13 @@ void CrossEntropyChunk(at::Tensor& logits,
                        at::Tensor& loss) {
   if (logits.is_cpu()) {
     DispatchStorage(logits.scalar_type(), [&]<typename T>(T) {
-      kernels::CrossEntropy<T>(MutableSpan<T>(logits), logits.size(1), ConstSpan<int64_t>(target),
-                               options, write_gradient,
-                               MutableSpan<kernels::ComputeType<T>>(loss), TorchExecutor());
+      kernels::CrossEntropy<T>(MutableSpan<T>(logits),
+                               logits.size(1),
+                               ConstSpan<int64_t>(target),
+                               options,
+                               write_gradient,
+                               MutableSpan<kernels::ComputeType<T>>(loss),
+                               TorchExecutor());
     });
     return;
   }
@@ -126,13 +163,15 @@ Quad ForwardRows(const at::Tensor& x,
   at::Tensor dweight = mask[1] ? at::zeros(weight.sizes(), compute_options) : at::Tensor();
   at::Tensor dbias = mask[2] ? at::zeros({n_classes}, compute_options) : at::Tensor();
   if (chunk_tokens <= 0) {
-    const int64_t row_bytes = std::max<int64_t>(1, n_classes * static_cast<int64_t>(x.element_size()));
+    const int64_t row_bytes =
+        std::max<int64_t>(1, n_classes * static_cast<int64_t>(x.element_size()));
     chunk_tokens = std::max<int64_t>(64, kChunkBytes / row_bytes);
   }
   for (int64_t begin = 0; begin < n; begin += chunk_tokens) {
     const int64_t count = std::min(chunk_tokens, n - begin);
     const at::Tensor x_chunk = x.narrow(0, begin, count);
-    at::Tensor logits = has_bias ? at::addmm(*bias, x_chunk, weight.t()) : at::mm(x_chunk, weight.t());
+    at::Tensor logits =
+        has_bias ? at::addmm(*bias, x_chunk, weight.t()) : at::mm(x_chunk, weight.t());
     at::Tensor loss_chunk = loss.narrow(0, begin, count);
     CrossEntropyChunk(logits, target.narrow(0, begin, count), options, gradients, loss_chunk);
     if (!gradients) continue;
@@ -165,7 +204,8 @@ Quad ForwardMeta(const at::Tensor& x,
                  int64_t,
                  std::array<bool, 3> mask) {
   return {at::empty_symint({x.sym_size(0)}, x.options().dtype(ComputeScalarType(x.scalar_type()))),
-          mask[0] ? at::empty_like(x) : at::Tensor(), mask[1] ? at::empty_like(weight) : at::Tensor(),
+          mask[0] ? at::empty_like(x) : at::Tensor(),
+          mask[1] ? at::empty_like(weight) : at::Tensor(),
           mask[2] ? at::empty_symint({weight.sym_size(0)}, weight.options()) : at::Tensor()};
 }
 
@@ -180,8 +220,16 @@ Quad Rows(const at::Tensor& x,
           int64_t chunk_tokens,
           std::array<bool, 3> mask) {
   static const auto op = FindOperator<decltype(ForwardRows)>("palmist::linear_cross_entropy_rows");
-  return op.call(x, weight, target, bias, row_weight, ignore_index, label_smoothing, z_loss,
-                 chunk_tokens, mask);
+  return op.call(x,
+                 weight,
+                 target,
+                 bias,
+                 row_weight,
+                 ignore_index,
+                 label_smoothing,
+                 z_loss,
+                 chunk_tokens,
+                 mask);
 }
 
 struct Settings {
@@ -192,7 +240,8 @@ struct Settings {
 };
 
 at::Tensor RowWeights(const at::Tensor& target, const at::Tensor& x, const Settings& settings) {
-  const at::Tensor counts = target.ne(settings.ignore_index).to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+  const at::Tensor counts = target.ne(settings.ignore_index)
+                                .to(x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   // No token that counts: gradients of zero, while the loss is NaN as in torch.
   return settings.mean ? counts / counts.sum().clamp_min(1) : counts;
 }
@@ -214,10 +263,18 @@ struct ReducedLoss : torch::autograd::Function<ReducedLoss> {
     const Settings settings = {mean, ignore_index, label_smoothing, z_loss, chunk_tokens};
     const at::Tensor weights = RowWeights(target, x, settings);
     const bool has_bias = bias && bias->defined();
-    auto [loss, dx, dweight, dbias] =
-        Rows(x, weight, target, bias, weights, ignore_index, label_smoothing, z_loss, chunk_tokens,
-             {grad_mode && x.requires_grad(), grad_mode && weight.requires_grad(),
-              grad_mode && has_bias && bias->requires_grad()});
+    auto [loss, dx, dweight, dbias] = Rows(x,
+                                           weight,
+                                           target,
+                                           bias,
+                                           weights,
+                                           ignore_index,
+                                           label_smoothing,
+                                           z_loss,
+                                           chunk_tokens,
+                                           {grad_mode && x.requires_grad(),
+                                            grad_mode && weight.requires_grad(),
+                                            grad_mode && has_bias && bias->requires_grad()});
     ctx->save_for_backward({dx, dweight, dbias});
     at::Tensor total = loss.sum();
     if (mean) total = total / target.ne(ignore_index).sum();
@@ -231,9 +288,9 @@ struct ReducedLoss : torch::autograd::Function<ReducedLoss> {
     const variable_list saved = ctx->get_saved_variables();
     // The engine hands the gradient of a loss that is the root as 1: then what was saved is the
     // result itself, unless it will be needed again.
-    const bool is_one = grads[0].is_cpu() && !grads[0].unsafeGetTensorImpl()->is_python_dispatch() &&
-                        grads[0].item<double>() == 1 &&
-                        !torch::autograd::get_current_graph_task_keep_graph();
+    const bool is_one =
+        grads[0].is_cpu() && !grads[0].unsafeGetTensorImpl()->is_python_dispatch() &&
+        grads[0].item<double>() == 1 && !torch::autograd::get_current_graph_task_keep_graph();
     variable_list result(10);
     constexpr std::array<std::size_t, 3> kPlaces = {0, 1, 3};
     for (std::size_t i = 0; i < 3; ++i) {
@@ -261,8 +318,16 @@ struct TokenLosses : torch::autograd::Function<TokenLosses> {
     ctx->saved_data["label_smoothing"] = label_smoothing;
     ctx->saved_data["z_loss"] = z_loss;
     ctx->saved_data["chunk_tokens"] = chunk_tokens;
-    return std::get<0>(Rows(x, weight, target, bias, target, ignore_index, label_smoothing, z_loss,
-                            chunk_tokens, {false, false, false}));
+    return std::get<0>(Rows(x,
+                            weight,
+                            target,
+                            bias,
+                            target,
+                            ignore_index,
+                            label_smoothing,
+                            z_loss,
+                            chunk_tokens,
+                            {false, false, false}));
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
@@ -271,12 +336,18 @@ struct TokenLosses : torch::autograd::Function<TokenLosses> {
                 "torch.nn.functional.linear and cross_entropy for gradients of gradients");
     const variable_list saved = ctx->get_saved_variables();
     auto& data = ctx->saved_data;
-    auto [loss, dx, dweight, dbias] =
-        Rows(saved[0], saved[1], saved[2], OrNone(saved[3]), grads[0].contiguous(),
-             data["ignore_index"].toInt(), data["label_smoothing"].toDouble(),
-             data["z_loss"].toDouble(), data["chunk_tokens"].toInt(),
-             {ctx->needs_input_grad(0), ctx->needs_input_grad(1),
-              saved[3].defined() && ctx->needs_input_grad(3)});
+    auto [loss, dx, dweight, dbias] = Rows(saved[0],
+                                           saved[1],
+                                           saved[2],
+                                           OrNone(saved[3]),
+                                           grads[0].contiguous(),
+                                           data["ignore_index"].toInt(),
+                                           data["label_smoothing"].toDouble(),
+                                           data["z_loss"].toDouble(),
+                                           data["chunk_tokens"].toInt(),
+                                           {ctx->needs_input_grad(0),
+                                            ctx->needs_input_grad(1),
+                                            saved[3].defined() && ctx->needs_input_grad(3)});
     variable_list result(8);
     result[0] = dx;
     result[1] = dweight;
@@ -294,15 +365,23 @@ at::Tensor CallAutograd(const at::Tensor& input,
                         double label_smoothing,
                         double z_loss,
                         int64_t chunk_tokens) {
-  Check(input, weight, target, bias, reduction, label_smoothing);
+  Check(input, weight, target, bias, reduction, label_smoothing, chunk_tokens);
   const at::Tensor x = input.dim() == 1 ? input.unsqueeze(0) : input.flatten(0, -2).contiguous();
   const at::Tensor t = target.flatten().contiguous();
   if (reduction != "none") {
-    return ReducedLoss::apply(x, weight, t, bias, at::GradMode::is_enabled(), reduction == "mean",
-                              ignore_index, label_smoothing, z_loss, chunk_tokens);
+    return ReducedLoss::apply(x,
+                              weight,
+                              t,
+                              bias,
+                              at::GradMode::is_enabled(),
+                              reduction == "mean",
+                              ignore_index,
+                              label_smoothing,
+                              z_loss,
+                              chunk_tokens);
   }
-  const at::Tensor losses = TokenLosses::apply(x, weight, t, bias, ignore_index, label_smoothing,
-                                               z_loss, chunk_tokens);
+  const at::Tensor losses =
+      TokenLosses::apply(x, weight, t, bias, ignore_index, label_smoothing, z_loss, chunk_tokens);
   return losses.reshape_symint(target.sym_sizes());
 }
 
@@ -318,8 +397,8 @@ at::Tensor Call(const at::Tensor& input,
                 double z_loss,
                 int64_t chunk_tokens) {
   static const auto op = FindOperator<Signature>("palmist::linear_cross_entropy");
-  return op.call(input, weight, target, bias, reduction, ignore_index, label_smoothing, z_loss,
-                 chunk_tokens);
+  return op.call(
+      input, weight, target, bias, reduction, ignore_index, label_smoothing, z_loss, chunk_tokens);
 }
 
 template <c10::DeviceType device>
@@ -334,12 +413,17 @@ at::Tensor Autocast(const at::Tensor& input,
                     int64_t chunk_tokens) {
   const c10::impl::ExcludeDispatchKeyGuard guard(
       at::autocast::get_autocast_dispatch_key_from_device_type(device));
-  const at::ScalarType type = input.scalar_type() == at::kDouble
-                                  ? at::kDouble
-                                  : at::autocast::get_autocast_dtype(device);
-  return Call(input.to(type), weight.to(type), target,
-              bias && bias->defined() ? OptionalTensor(bias->to(type)) : bias, reduction,
-              ignore_index, label_smoothing, z_loss, chunk_tokens);
+  const at::ScalarType type =
+      input.scalar_type() == at::kDouble ? at::kDouble : at::autocast::get_autocast_dtype(device);
+  return Call(input.to(type),
+              weight.to(type),
+              target,
+              bias && bias->defined() ? OptionalTensor(bias->to(type)) : bias,
+              reduction,
+              ignore_index,
+              label_smoothing,
+              z_loss,
+              chunk_tokens);
 }
 
 }  // namespace
@@ -349,8 +433,15 @@ at::Tensor LinearCrossEntropy(const at::Tensor& input,
                               const at::Tensor& target,
                               const OptionalTensor& bias,
                               const LossOptions& options) {
-  return Call(input, weight, target, bias, options.reduction, options.ignore_index,
-              options.label_smoothing, options.z_loss, options.chunk_tokens);
+  return Call(input,
+              weight,
+              target,
+              bias,
+              options.reduction,
+              options.ignore_index,
+              options.label_smoothing,
+              options.z_loss,
+              options.chunk_tokens);
 }
 
 TORCH_LIBRARY_FRAGMENT(palmist, m) {
@@ -369,9 +460,7 @@ TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
   m.impl("linear_cross_entropy_rows", ForwardRows);
 }
 TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("linear_cross_entropy_rows", ForwardMeta); }
-TORCH_LIBRARY_IMPL(palmist, AutocastCPU, m) {
-  m.impl("linear_cross_entropy", Autocast<at::kCPU>);
-}
+TORCH_LIBRARY_IMPL(palmist, AutocastCPU, m) { m.impl("linear_cross_entropy", Autocast<at::kCPU>); }
 TORCH_LIBRARY_IMPL(palmist, AutocastCUDA, m) {
   m.impl("linear_cross_entropy", Autocast<at::kCUDA>);
 }

@@ -20,10 +20,13 @@ int64_t CheckedDims(const char* name,
                     at::SymIntArrayRef normalized_shape) {
   const auto n_dims = static_cast<int64_t>(normalized_shape.size());
   TORCH_CHECK(n_dims >= 1, name, ": expected normalized_shape of at least one dimension, got []");
-  TORCH_CHECK(input.dim() >= n_dims &&
-                  input.sym_sizes().slice(input.dim() - n_dims) == normalized_shape,
-              name, ": expected an input whose last dimensions are ", normalized_shape,
-              ", got shape ", input.sym_sizes());
+  TORCH_CHECK(
+      input.dim() >= n_dims && input.sym_sizes().slice(input.dim() - n_dims) == normalized_shape,
+      name,
+      ": expected an input whose last dimensions are ",
+      normalized_shape,
+      ", got shape ",
+      input.sym_sizes());
   return n_dims;
 }
 
@@ -37,10 +40,23 @@ int64_t CheckNorm(const char* name,
   for (const auto& [argument, tensor] : {std::pair("weight", weight), std::pair("bias", bias)}) {
     if (!tensor || !tensor->defined()) continue;
     CheckFloating(name, argument, *tensor);
-    TORCH_CHECK(tensor->sizes() == row, name, ": expected ", argument, " of shape ", row, ", got ",
+    TORCH_CHECK(tensor->sizes() == row,
+                name,
+                ": expected ",
+                argument,
+                " of shape ",
+                row,
+                ", got ",
                 tensor->sizes());
-    TORCH_CHECK(tensor->device() == input.device(), name, ": expected ", argument, " on ",
-                input.device(), " as the input, got ", tensor->device(), "; move one of them");
+    TORCH_CHECK(tensor->device() == input.device(),
+                name,
+                ": expected ",
+                argument,
+                " on ",
+                input.device(),
+                " as the input, got ",
+                tensor->device(),
+                "; move one of them");
   }
   const int64_t n = c10::multiply_integers(row);
   TORCH_CHECK(n > 0 || input.numel() == 0, name, ": expected rows of at least one element");

@@ -27,8 +27,8 @@ inline std::optional<at::Tensor> OrNone(const at::Tensor& tensor) {
 /// Returns -n_dims, ..., -1.
 std::vector<int64_t> LastDims(int64_t n_dims);
 
-/// Returns how many dimensions `normalized_shape` has, or throws where they are not the last ones of
-/// the input.
+/// Returns how many dimensions `normalized_shape` has, or throws where they are not the last ones
+/// of the input.
 int64_t CheckedDims(const char* name, const at::Tensor& input, at::SymIntArrayRef normalized_shape);
 
 /// Returns the elements of a row, or throws where types, devices or shapes do not fit.
@@ -56,9 +56,9 @@ at::Tensor ToTypeOf(const at::Tensor& gradient,
                     const std::optional<at::Tensor>& weight,
                     const at::Tensor& input);
 
-/// Returns the gradients of input, weight and bias, and undefined tensors for two more arguments, by
-/// operators that can be differentiated again. xhat and rstd are in the compute type; `centred` says
-/// whether the norm takes the mean away.
+/// Returns the gradients of input, weight and bias, and undefined tensors for two more arguments,
+/// by operators that can be differentiated again. xhat and rstd are in the compute type; `centred`
+/// says whether the norm takes the mean away.
 std::vector<at::Tensor> NormBackward(const at::Tensor& dy,
                                      const at::Tensor& input,
                                      const at::Tensor& xhat,

@@ -1,9 +1,9 @@
 /// Operators that keep little for backward, with exact gradients, as functions on tensors.
 ///
-/// Each is the operator `palmist::<name>` of torch's dispatcher too, for CPU, CUDA and Meta tensors,
-/// with an autograd rule. What each keeps for backward is said beside it; e is the bytes of an
-/// element. Shapes: N tokens or rows (any leading dimensions), H and O features, B batch, A query
-/// heads, G key and value heads, S length, D head dimension.
+/// Each is the operator `palmist::<name>` of torch's dispatcher too, for CPU, CUDA and Meta
+/// tensors, with an autograd rule. What each keeps for backward is said beside it; e is the bytes
+/// of an element. Shapes: N tokens or rows (any leading dimensions), H and O features, B batch, A
+/// query heads, G key and value heads, S length, D head dimension.
 ///
 /// All throw c10::Error on arguments that do not fit together. Types are float32, float64, bfloat16
 /// and float16; arithmetic on halves is in float32.
@@ -18,6 +18,7 @@
 #include <optional>
 #include <string_view>
 
+#pragma GCC visibility push(default)  // all else of the shared library is hidden
 namespace palmist::ops {
 
 /// Returns input weight^T + bias; input [..., H], weight [O, H], bias [O]. Keeps the input, or
@@ -73,9 +74,9 @@ struct LossOptions {
   int64_t chunk_tokens = 0;    ///< rows of logits that exist at a time; 0: some 32 MiB of them
 };
 
-/// Returns the cross-entropy of input weight^T + bias against target; input [..., H], weight [V, H],
-/// target [...] of int64. Never holds all logits: gradients of a chunk are made beside its loss, so
-/// it keeps e N H bytes and, where the weight trains, one tensor like it.
+/// Returns the cross-entropy of input weight^T + bias against target; input [..., H], weight [V,
+/// H], target [...] of int64. Never holds all logits: gradients of a chunk are made beside its
+/// loss, so it keeps e N H bytes and, where the weight trains, one tensor like it.
 at::Tensor LinearCrossEntropy(const at::Tensor& input,
                               const at::Tensor& weight,
                               const at::Tensor& target,
@@ -108,3 +109,4 @@ at::Tensor TempoAttention(const at::Tensor& query,
 /// @}
 
 }  // namespace palmist::ops
+#pragma GCC visibility pop

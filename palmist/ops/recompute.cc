@@ -24,7 +24,8 @@ const Producer* FindProducer(const torch::autograd::Node* node) {
   return found == Producers().end() ? nullptr : &found->second;
 }
 
-// Keys of saved_data. Tensors there are not those of save_for_backward: they exist in backward only.
+// Keys of saved_data. Tensors there are not those of save_for_backward: they exist in backward
+// only.
 constexpr const char* kConsumers = "consumers";
 constexpr const char* kOutput = "output";
 constexpr const char* kUnpacked = "unpacked";

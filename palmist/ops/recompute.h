@@ -2,9 +2,9 @@
 ///
 /// A *producer* is an autograd function that can make its output again, bitwise, from what it saves
 /// for its own backward. A *consumer* is one whose backward needs only the value of an input.
-/// Where the consumer's input is the untouched output of a producer, the consumer saves nothing: the
-/// graph holds the producer's node already (it is the next edge of that input), and the node's saved
-/// tensors live until its own backward, which comes after that of all its consumers.
+/// Where the consumer's input is the untouched output of a producer, the consumer saves nothing:
+/// the graph holds the producer's node already (it is the next edge of that input), and the node's
+/// saved tensors live until its own backward, which comes after that of all its consumers.
 ///
 ///   forward:   z --LayerNorm--> y --Linear--> ...     saves z, mean, rstd; y is freed
 ///   backward:  Linear asks the node of LayerNorm for y, then LayerNorm needs z itself
@@ -32,9 +32,7 @@ bool RegisterProducer() {
   using Node = torch::autograd::CppNode<F>;
   return internal::RegisterProducer(
       typeid(Node),
-      [](torch::autograd::Node& node) -> AutogradContext& {
-        return static_cast<Node&>(node).ctx_;
-      },
+      [](torch::autograd::Node& node) -> AutogradContext& { return static_cast<Node&>(node).ctx_; },
       &F::Recompute);
 }
 
@@ -50,8 +48,8 @@ at::Tensor RecomputedInput(std::size_t index);
 /// hooks of saved tensors, as activation checkpointing sets them, allow one unpacking.
 variable_list Saved(AutogradContext& context);
 
-/// Returns the same, and forgets what was kept for consumers. To be called first in a producer's own
-/// backward.
+/// Returns the same, and forgets what was kept for consumers. To be called first in a producer's
+/// own backward.
 variable_list TakeSaved(AutogradContext& context);
 
 }  // namespace palmist::ops

@@ -27,16 +27,21 @@ constexpr const char* kName = "rms_norm";
 double Epsilon(at::ScalarType type, std::optional<double> eps) {
   if (eps) return *eps;
   switch (type) {
-    case at::kDouble: return std::numeric_limits<double>::epsilon();
-    case at::kBFloat16: return 0x1p-7;
-    case at::kHalf: return 0x1p-10;
-    default: return std::numeric_limits<float>::epsilon();
+    case at::kDouble:
+      return std::numeric_limits<double>::epsilon();
+    case at::kBFloat16:
+      return 0x1p-7;
+    case at::kHalf:
+      return 0x1p-10;
+    default:
+      return std::numeric_limits<float>::epsilon();
   }
 }
 
 Pair Forward(const at::Tensor& x, int64_t n_dims, const OptionalTensor& weight, double eps) {
   static const auto op =
-      FindOperator<Pair(const at::Tensor&, int64_t, const OptionalTensor&, double)>("palmist::rms_norm_fwd");
+      FindOperator<Pair(const at::Tensor&, int64_t, const OptionalTensor&, double)>(
+          "palmist::rms_norm_fwd");
   return op.call(x, n_dims, weight, eps);
 }
 
@@ -91,21 +96,33 @@ struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
     const int64_t n_dims = ctx->saved_data["n_dims"].toInt();
     const bool needs_weight = saved[1].defined() && ctx->needs_input_grad(1);
     if (!at::GradMode::is_enabled()) {
-      auto [dx, dweight] = Backward(grads[0], x, n_dims, OrNone(saved[1]), saved[2],
+      auto [dx, dweight] = Backward(grads[0],
+                                    x,
+                                    n_dims,
+                                    OrNone(saved[1]),
+                                    saved[2],
                                     {ctx->needs_input_grad(0), needs_weight});
       return {dx, dweight, at::Tensor(), at::Tensor()};
     }
     const at::Tensor rstd = Rstd(x, n_dims, ctx->saved_data["eps"].toDouble());
-    variable_list result =
-        NormBackward(grads[0], x, x.to(rstd.scalar_type()) * rstd, rstd, saved[1], LastDims(n_dims),
-                     false, {ctx->needs_input_grad(0), needs_weight, false});
+    variable_list result = NormBackward(grads[0],
+                                        x,
+                                        x.to(rstd.scalar_type()) * rstd,
+                                        rstd,
+                                        saved[1],
+                                        LastDims(n_dims),
+                                        false,
+                                        {ctx->needs_input_grad(0), needs_weight, false});
     result.resize(4);
     return result;
   }
 };
 const bool kRegistered = RegisterProducer<RmsNormFunction>();
 
-Pair ForwardComposed(const at::Tensor& x, int64_t n_dims, const OptionalTensor& weight, double eps) {
+Pair ForwardComposed(const at::Tensor& x,
+                     int64_t n_dims,
+                     const OptionalTensor& weight,
+                     double eps) {
   CheckNorm(kName, x, n_dims, weight, {});
   const at::Tensor rstd = Rstd(x, n_dims, eps);
   at::Tensor y = (x.to(rstd.scalar_type()) * rstd).to(x.scalar_type());
@@ -127,8 +144,13 @@ Pair ForwardCpu(const at::Tensor& x, int64_t n_dims, const OptionalTensor& weigh
   const at::Tensor gamma = Affine(weight, x);
   DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
     using Compute = kernels::ComputeType<T>;
-    kernels::RmsNorm<T>(ConstSpan<T>(contiguous), n, ConstSpan<Compute>(gamma), eps,
-                        MutableSpan<T>(y), MutableSpan<Compute>(rstd), TorchExecutor());
+    kernels::RmsNorm<T>(ConstSpan<T>(contiguous),
+                        n,
+                        ConstSpan<Compute>(gamma),
+                        eps,
+                        MutableSpan<T>(y),
+                        MutableSpan<Compute>(rstd),
+                        TorchExecutor());
   });
   return {y, rstd};
 }
@@ -140,8 +162,8 @@ Pair BackwardComposed(const at::Tensor& dy,
                       const at::Tensor& rstd,
                       std::array<bool, 2> mask) {
   const at::Tensor xhat = x.to(rstd.scalar_type()) * rstd;
-  const variable_list grads = NormBackward(dy, x, xhat, rstd, OrUndefined(weight), LastDims(n_dims),
-                                           false, {mask[0], mask[1], false});
+  const variable_list grads = NormBackward(
+      dy, x, xhat, rstd, OrUndefined(weight), LastDims(n_dims), false, {mask[0], mask[1], false});
   return {grads[0], grads[1]};
 }
 
@@ -160,9 +182,14 @@ Pair BackwardCpu(const at::Tensor& dy,
   at::Tensor dgamma = mask[1] ? AffineGradient(x, n_dims) : at::Tensor();
   DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
     using Compute = kernels::ComputeType<T>;
-    kernels::RmsNormBackward<T>(ConstSpan<T>(contiguous_dy), ConstSpan<T>(contiguous), n,
-                                ConstSpan<Compute>(gamma), ConstSpan<Compute>(rstd),
-                                MutableSpan<T>(dx), MutableSpan<Compute>(dgamma), TorchExecutor());
+    kernels::RmsNormBackward<T>(ConstSpan<T>(contiguous_dy),
+                                ConstSpan<T>(contiguous),
+                                n,
+                                ConstSpan<Compute>(gamma),
+                                ConstSpan<Compute>(rstd),
+                                MutableSpan<T>(dx),
+                                MutableSpan<Compute>(dgamma),
+                                TorchExecutor());
   });
   return {dx, ToTypeOf(dgamma, weight, x)};
 }
@@ -179,8 +206,8 @@ at::Tensor RmsNormForwardOnly(const at::Tensor& x,
                               at::SymIntArrayRef normalized_shape,
                               const OptionalTensor& weight,
                               std::optional<double> eps) {
-  return std::get<0>(Forward(x, CheckedDims(kName, x, normalized_shape), weight,
-                             Epsilon(x.scalar_type(), eps)));
+  return std::get<0>(
+      Forward(x, CheckedDims(kName, x, normalized_shape), weight, Epsilon(x.scalar_type(), eps)));
 }
 
 }  // namespace
@@ -197,8 +224,7 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def(
       "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
       "Tensor");
-  m.def(
-      "rms_norm_fwd(Tensor input, int n_dims, Tensor? weight, float eps) -> (Tensor, Tensor)");
+  m.def("rms_norm_fwd(Tensor input, int n_dims, Tensor? weight, float eps) -> (Tensor, Tensor)");
   m.def(
       "rms_norm_bwd(Tensor grad, Tensor input, int n_dims, Tensor? weight, Tensor rstd, "
       "bool[2] output_mask) -> (Tensor, Tensor)");

@@ -20,18 +20,22 @@ void Check(const at::Tensor& gate, const at::Tensor& up) {
   CheckFloating("silu_mul", "gate", gate);
   CheckSameKind("silu_mul", "up", up, "gate", gate);
   TORCH_CHECK(gate.sym_sizes() == up.sym_sizes(),
-              "silu_mul: expected gate and up of one shape, got ", gate.sym_sizes(), " and ",
+              "silu_mul: expected gate and up of one shape, got ",
+              gate.sym_sizes(),
+              " and ",
               up.sym_sizes());
 }
 
 at::Tensor Forward(const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&)>("palmist::silu_mul_fwd");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&)>("palmist::silu_mul_fwd");
   return op.call(gate, up);
 }
 
 Pair Backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op = FindOperator<Pair(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
-      "palmist::silu_mul_bwd");
+  static const auto op =
+      FindOperator<Pair(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
+          "palmist::silu_mul_bwd");
   return op.call(dy, gate, up);
 }
 
@@ -104,7 +108,8 @@ at::Tensor SiluMulAutograd(const at::Tensor& gate, const at::Tensor& up) {
 }  // namespace
 
 at::Tensor SiluMul(const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&)>("palmist::silu_mul");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&)>("palmist::silu_mul");
   return op.call(gate, up);
 }
 

@@ -26,8 +26,11 @@ at::Tensor DropScores(const at::Tensor& p, const at::Tensor& seed, double dropou
   at::Tensor dropped = at::empty_like(p);
   if (p.numel() == 0) return dropped;
   DispatchStorage(p.scalar_type(), [&]<typename T>(T) {
-    kernels::DropoutRows<T>(ConstSpan<T>(p), p.size(-1), ToSpec(seed, dropout_p),
-                            MutableSpan<T>(dropped), TorchExecutor());
+    kernels::DropoutRows<T>(ConstSpan<T>(p),
+                            p.size(-1),
+                            ToSpec(seed, dropout_p),
+                            MutableSpan<T>(dropped),
+                            TorchExecutor());
   });
   return dropped;
 }
@@ -40,7 +43,7 @@ Triple ForwardCpu(const at::Tensor& query,
                   bool is_causal,
                   double scale) {
   CheckAttention(kName, query, key, value, mask, dropout_p, scale);
-  const at::Tensor seed = dropout_p > 0 ? DrawSeed() : at::zeros({1}, at::kLong);
+  const at::Tensor seed = dropout_p > 0 ? DrawSeed(query.device()) : at::zeros({1}, at::kLong);
   const int64_t heads = query.size(1);
   at::Tensor p =
       Scores(query, RepeatHeads(key, heads), mask, {dropout_p, is_causal, scale}).contiguous();
@@ -48,7 +51,8 @@ Triple ForwardCpu(const at::Tensor& query,
     kernels::Softmax<T>(ConstSpan<T>(p), key.size(2), MutableSpan<T>(p), TorchExecutor());
   });
   at::Tensor o = EmptyHeads(query);
-  o.copy_(at::matmul(dropout_p > 0 ? DropScores(p, seed, dropout_p) : p, RepeatHeads(value, heads)));
+  o.copy_(
+      at::matmul(dropout_p > 0 ? DropScores(p, seed, dropout_p) : p, RepeatHeads(value, heads)));
   return {o, p, seed};
 }
 
@@ -74,7 +78,8 @@ Triple BackwardCpu(const at::Tensor& d_o,
   });
   ds.mul_(scale);
   return {at::matmul(ds, RepeatHeads(key, heads)),
-          SumHeads(at::matmul(ds.transpose(-2, -1), query), kv_heads), dv};
+          SumHeads(at::matmul(ds.transpose(-2, -1), query), kv_heads),
+          dv};
 }
 
 struct TempoAttentionFunction : torch::autograd::Function<TempoAttentionFunction> {
@@ -86,9 +91,13 @@ struct TempoAttentionFunction : torch::autograd::Function<TempoAttentionFunction
                             double dropout_p,
                             bool is_causal,
                             double scale) {
-    static const auto op = FindOperator<Triple(const at::Tensor&, const at::Tensor&,
-                                               const at::Tensor&, const OptionalTensor&, double,
-                                               bool, double)>("palmist::tempo_attention_fwd");
+    static const auto op = FindOperator<Triple(const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const OptionalTensor&,
+                                               double,
+                                               bool,
+                                               double)>("palmist::tempo_attention_fwd");
     const at::AutoDispatchBelowADInplaceOrView guard;
     auto [o, p, seed] = op.call(query, key, value, mask, dropout_p, is_causal, scale);
     ctx->save_for_backward({query, key, value, p, seed});
@@ -98,14 +107,24 @@ struct TempoAttentionFunction : torch::autograd::Function<TempoAttentionFunction
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op = FindOperator<Triple(
-        const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&,
-        const at::Tensor&, const at::Tensor&, double, double)>("palmist::tempo_attention_bwd");
+    static const auto op = FindOperator<Triple(const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               const at::Tensor&,
+                                               double,
+                                               double)>("palmist::tempo_attention_bwd");
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "tempo_attention: expected one differentiation, got a second; use "
                 "palmist::attention for gradients of gradients");
     const variable_list s = ctx->get_saved_variables();
-    const auto [dq, dk, dv] = op.call(grads[0], s[0], s[1], s[2], s[3], s[4],
+    const auto [dq, dk, dv] = op.call(grads[0],
+                                      s[0],
+                                      s[1],
+                                      s[2],
+                                      s[3],
+                                      s[4],
                                       ctx->saved_data["p"].toDouble(),
                                       ctx->saved_data["scale"].toDouble());
     return {dq, dk, dv, {}, {}, {}, {}};
@@ -134,11 +153,11 @@ Triple ForwardMeta(const at::Tensor& query,
                    double,
                    bool,
                    double) {
-  return {EmptyHeads(query),
-          at::empty_symint(
-              {query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)},
-              query.options()),
-          at::empty({1}, at::kLong)};
+  return {
+      EmptyHeads(query),
+      at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)},
+                       query.options()),
+      at::empty({1}, query.options().dtype(at::kLong))};
 }
 
 Triple BackwardMeta(const at::Tensor&,

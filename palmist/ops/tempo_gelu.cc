@@ -16,7 +16,8 @@ namespace {
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
 Pair Forward(const at::Tensor& x, std::string_view approximate) {
-  static const auto op = FindOperator<Pair(const at::Tensor&, std::string_view)>("palmist::tempo_gelu_fwd");
+  static const auto op =
+      FindOperator<Pair(const at::Tensor&, std::string_view)>("palmist::tempo_gelu_fwd");
   return op.call(x, approximate);
 }
 
@@ -24,9 +25,9 @@ at::Tensor Backward(const at::Tensor& dy,
                     const at::Tensor& y,
                     const at::Tensor& bits,
                     std::string_view approximate) {
-  static const auto op =
-      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, const at::Tensor&, std::string_view)>(
-          "palmist::tempo_gelu_bwd");
+  static const auto op = FindOperator<at::Tensor(
+      const at::Tensor&, const at::Tensor&, const at::Tensor&, std::string_view)>(
+      "palmist::tempo_gelu_bwd");
   return op.call(dy, y, bits, approximate);
 }
 
@@ -56,8 +57,8 @@ Pair ForwardCpu(const at::Tensor& x, std::string_view approximate) {
   at::Tensor y = at::empty_like(dense);
   at::Tensor bits = at::empty({kernels::GeluBitBytes(x.numel())}, x.options().dtype(at::kByte));
   DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
-    kernels::GeluWithBits<T>(ConstSpan<T>(dense), MutableSpan<T>(y), MutableSpan<uint8_t>(bits),
-                             kind, TorchExecutor());
+    kernels::GeluWithBits<T>(
+        ConstSpan<T>(dense), MutableSpan<T>(y), MutableSpan<uint8_t>(bits), kind, TorchExecutor());
   });
   return {y, bits};
 }
@@ -70,8 +71,11 @@ at::Tensor BackwardCpu(const at::Tensor& dy,
   const at::Tensor dense_dy = DenseLike(dy, y);
   at::Tensor dx = at::empty_like(y);
   DispatchStorage(y.scalar_type(), [&]<typename T>(T) {
-    kernels::GeluOutputBackward<T>(ConstSpan<T>(dense_dy), ConstSpan<T>(y),
-                                   ConstSpan<uint8_t>(bits), MutableSpan<T>(dx), kind,
+    kernels::GeluOutputBackward<T>(ConstSpan<T>(dense_dy),
+                                   ConstSpan<T>(y),
+                                   ConstSpan<uint8_t>(bits),
+                                   MutableSpan<T>(dx),
+                                   kind,
                                    TorchExecutor());
   });
   return dx;
@@ -79,10 +83,14 @@ at::Tensor BackwardCpu(const at::Tensor& dy,
 
 Pair ForwardMeta(const at::Tensor& x, std::string_view) {
   CheckFloating("tempo_gelu", "input", x);
-  return {at::empty_like(x), at::empty_symint({(x.sym_numel() + 7) / 8}, x.options().dtype(at::kByte))};
+  return {at::empty_like(x),
+          at::empty_symint({(x.sym_numel() + 7) / 8}, x.options().dtype(at::kByte))};
 }
 
-at::Tensor BackwardMeta(const at::Tensor&, const at::Tensor& y, const at::Tensor&, std::string_view) {
+at::Tensor BackwardMeta(const at::Tensor&,
+                        const at::Tensor& y,
+                        const at::Tensor&,
+                        std::string_view) {
   return at::empty_like(y);
 }
 
@@ -99,7 +107,8 @@ at::Tensor ForwardOnly(const at::Tensor& x, std::string_view approximate) {
 }  // namespace
 
 at::Tensor TempoGelu(const at::Tensor& input, std::string_view approximate) {
-  static const auto op = FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::tempo_gelu");
+  static const auto op =
+      FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::tempo_gelu");
   return op.call(input, approximate);
 }
 

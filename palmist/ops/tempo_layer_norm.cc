@@ -1,5 +1,6 @@
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -50,11 +51,15 @@ struct TempoLayerNormFunction : torch::autograd::Function<TempoLayerNormFunction
     const variable_list saved = ctx->get_saved_variables();
     const bool has_weight = saved[1].defined();
     const bool has_bias = saved[2].defined();
-    auto [dx, dweight, dbias] =
-        op.call(grads[0], saved[0], ctx->saved_data["n_dims"].toInt(), OrNone(saved[1]),
-                OrNone(saved[2]), saved[3],
-                {ctx->needs_input_grad(0), has_weight && ctx->needs_input_grad(1),
-                 has_bias && ctx->needs_input_grad(has_weight ? 2 : 1)});
+    auto [dx, dweight, dbias] = op.call(grads[0],
+                                        saved[0],
+                                        ctx->saved_data["n_dims"].toInt(),
+                                        OrNone(saved[1]),
+                                        OrNone(saved[2]),
+                                        saved[3],
+                                        {ctx->needs_input_grad(0),
+                                         has_weight && ctx->needs_input_grad(1),
+                                         has_bias && ctx->needs_input_grad(has_weight ? 2 : 1)});
     return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
   }
 };
@@ -65,9 +70,9 @@ bool CanInvert(const at::Tensor& x, const OptionalTensor& weight, const Optional
   if (!x.is_cpu()) return false;
   if (!weight || !weight->defined()) return !bias || !bias->defined();
   const auto has_values = [](const at::Tensor& tensor) {
-    return !tensor.key_set().has_any(
-        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::Functionalize,
-                             c10::DispatchKey::FuncTorchBatched}));
+    return !tensor.key_set().has_any(c10::DispatchKeySet({c10::DispatchKey::Python,
+                                                          c10::DispatchKey::Functionalize,
+                                                          c10::DispatchKey::FuncTorchBatched}));
   };
   if (!has_values(*weight) || (bias && bias->defined() && !has_values(*bias))) return false;
   const at::Tensor gamma = Affine(weight, x);
@@ -94,12 +99,34 @@ Triple BackwardCpu(const at::Tensor& dy,
   at::Tensor dbeta = mask[2] ? AffineGradient(y, n_dims) : at::Tensor();
   DispatchStorage(y.scalar_type(), [&]<typename T>(T) {
     using Compute = kernels::ComputeType<T>;
-    kernels::LayerNormOutputBackward<T>(
-        ConstSpan<T>(contiguous_dy), ConstSpan<T>(y), n, ConstSpan<Compute>(gamma),
-        ConstSpan<Compute>(beta), ConstSpan<Compute>(rstd), MutableSpan<T>(dx),
-        MutableSpan<Compute>(dgamma), MutableSpan<Compute>(dbeta), TorchExecutor());
+    kernels::LayerNormOutputBackward<T>(ConstSpan<T>(contiguous_dy),
+                                        ConstSpan<T>(y),
+                                        n,
+                                        ConstSpan<Compute>(gamma),
+                                        ConstSpan<Compute>(beta),
+                                        ConstSpan<Compute>(rstd),
+                                        MutableSpan<T>(dx),
+                                        MutableSpan<Compute>(dgamma),
+                                        MutableSpan<Compute>(dbeta),
+                                        TorchExecutor());
   });
   return {dx, ToTypeOf(dgamma, weight, y), ToTypeOf(dbeta, weight, y)};
+}
+
+Triple BackwardMeta(const at::Tensor&,
+                    const at::Tensor& y,
+                    int64_t n_dims,
+                    const OptionalTensor& weight,
+                    const OptionalTensor& bias,
+                    const at::Tensor&,
+                    std::array<bool, 3> mask) {
+  const auto row = y.sym_sizes().slice(y.dim() - n_dims);
+  const auto like = [&](const OptionalTensor& tensor) {
+    return at::empty_symint(row, (tensor && tensor->defined() ? *tensor : y).options());
+  };
+  return {mask[0] ? at::empty_like(y) : at::Tensor(),
+          mask[1] ? like(weight) : at::Tensor(),
+          mask[2] ? like(bias) : at::Tensor()};
 }
 
 at::Tensor TempoLayerNormAutograd(const at::Tensor& x,
@@ -148,5 +175,6 @@ TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
   m.impl("tempo_layer_norm", ForwardOnly);
 }
 TORCH_LIBRARY_IMPL(palmist, CPU, m) { m.impl("tempo_layer_norm_bwd", BackwardCpu); }
+TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("tempo_layer_norm_bwd", BackwardMeta); }
 
 }  // namespace palmist::ops

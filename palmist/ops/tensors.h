@@ -21,10 +21,14 @@ auto FindOperator(const char* name) {
 /// Throws unless `tensor` is of a floating type that operators take.
 inline void CheckFloating(const char* name, const char* argument, const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
-  TORCH_CHECK(type == at::kFloat || type == at::kDouble || type == at::kBFloat16 ||
-                  type == at::kHalf,
-              name, ": expected ", argument, " of float32, float64, bfloat16 or float16, got ", type,
-              "; convert it, for example by .float()");
+  TORCH_CHECK(
+      type == at::kFloat || type == at::kDouble || type == at::kBFloat16 || type == at::kHalf,
+      name,
+      ": expected ",
+      argument,
+      " of float32, float64, bfloat16 or float16, got ",
+      type,
+      "; convert it, for example by .float()");
 }
 
 /// Throws unless the types, and the devices, of two tensors are the same.
@@ -34,17 +38,35 @@ inline void CheckSameKind(const char* name,
                           const char* other_argument,
                           const at::Tensor& other) {
   TORCH_CHECK(tensor.scalar_type() == other.scalar_type(),
-              name, ": expected ", argument, " of the type of ", other_argument, ", ",
-              other.scalar_type(), ", got ", tensor.scalar_type(), "; convert one of them");
+              name,
+              ": expected ",
+              argument,
+              " of the type of ",
+              other_argument,
+              ", ",
+              other.scalar_type(),
+              ", got ",
+              tensor.scalar_type(),
+              "; convert one of them");
   TORCH_CHECK(tensor.device() == other.device(),
-              name, ": expected ", argument, " on ", other.device(), " as ", other_argument,
-              ", got ", tensor.device(), "; move one of them");
+              name,
+              ": expected ",
+              argument,
+              " on ",
+              other.device(),
+              " as ",
+              other_argument,
+              ", got ",
+              tensor.device(),
+              "; move one of them");
 }
 
 /// Returns `approximate` as a kind of GELU.
 inline kernels::GeluKind ParseGeluKind(std::string_view approximate) {
   TORCH_CHECK(approximate == "none" || approximate == "tanh",
-              "gelu: expected approximate to be 'none' or 'tanh', got '", approximate, "'");
+              "gelu: expected approximate to be 'none' or 'tanh', got '",
+              approximate,
+              "'");
   return approximate == "none" ? kernels::GeluKind::kErf : kernels::GeluKind::kTanh;
 }
 
@@ -52,11 +74,16 @@ inline kernels::GeluKind ParseGeluKind(std::string_view approximate) {
 template <class Fn>
 void DispatchStorage(at::ScalarType type, const Fn& fn) {
   switch (type) {
-    case at::kFloat: return fn(float{});
-    case at::kDouble: return fn(double{});
-    case at::kBFloat16: return fn(kernels::BFloat16{});
-    case at::kHalf: return fn(kernels::Float16{});
-    default: TORCH_INTERNAL_ASSERT(false, "not a floating type: ", type);
+    case at::kFloat:
+      return fn(float{});
+    case at::kDouble:
+      return fn(double{});
+    case at::kBFloat16:
+      return fn(kernels::BFloat16{});
+    case at::kHalf:
+      return fn(kernels::Float16{});
+    default:
+      TORCH_INTERNAL_ASSERT(false, "not a floating type: ", type);
   }
 }
 

@@ -247,7 +247,6 @@ struct Problem {
   /// the bytes of layers only add up.
   template <typename Visit>
   void ForEachLimit(const Visit& visit) const {
-    std::set<std::pair<double, double>> limits;
     std::set<double> peaks, boundaries;
     for (const Kind& kind : kinds) {
       for (const Option& option : kind.options) {

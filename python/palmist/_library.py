@@ -41,14 +41,17 @@ def built_for(path: Path) -> str | None:
 
 
 def load_operators() -> None:
-    """Loads the operators into `torch.ops.palmist`, once.
+    """Loads the operators into `torch.ops.palmist`, once; raises ImportError where it cannot."""
+    if not hasattr(torch.ops.palmist, "linear_cross_entropy"):
+        load(find_library("palmist_ops"))
 
-    Raises ImportError where the library was built for another minor version of torch, whose binary
-    interface differs.
+
+def load(path: Path) -> None:
+    """Loads the library at `path`.
+
+    Raises ImportError where it was built for another minor version of torch, whose binary interface
+    differs.
     """
-    if hasattr(torch.ops.palmist, "linear_cross_entropy"):
-        return
-    path = find_library("palmist_ops")
     running = ".".join(torch.__version__.split(".")[:2])
     expected = f"expected {path} to be built for torch {running}"
     advice = "build it again with this Python: `pip install --no-build-isolation .`"

@@ -9,8 +9,8 @@ and gradients. Two variants:
   Transformer-Based Model Training through Memory Footprint Reduction", NeurIPS 2022. The gradients
   are exact to the rounding of those outputs.
 
-`Linear` keeps no input that comes straight from `LayerNorm`, `RMSNorm`, `GELU` or `SiLUMul`: it asks
-for it again. A view or a copy in between ends that.
+`Linear` keeps no input that comes straight from `LayerNorm`, `RMSNorm`, `GELU` or `SiLUMul`: it
+asks for it again. A view or a copy in between ends that.
 """
 
 from typing import Literal

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from palmist import nn
 
@@ -438,8 +439,8 @@ class DeferredLogits:
             loss = _deferred_cross_entropy(*args, **kwargs)
             if loss is not None:
                 return loss
-        unpack = lambda value: value.tensor() if isinstance(value, DeferredLogits) else value  # noqa: E731
-        return function(*map(unpack, args), **{key: unpack(kwargs[key]) for key in kwargs})
+        args, kwargs = tree_map_only(DeferredLogits, DeferredLogits.tensor, (args, kwargs))
+        return function(*args, **kwargs)
 
 
 def _tensor_method(name: str) -> Callable:
@@ -447,7 +448,13 @@ def _tensor_method(name: str) -> Callable:
 
 
 # Python looks operators up on the class, where __getattr__ does not reach.
-for _name in ("getitem", "len", "iter", "neg", *"add radd sub rsub mul rmul truediv rtruediv".split()):
+for _name in (
+    "getitem",
+    "len",
+    "iter",
+    "neg",
+    *"add radd sub rsub mul rmul truediv rtruediv".split(),
+):
     setattr(DeferredLogits, f"__{_name}__", _tensor_method(f"__{_name}__"))
 
 
@@ -511,9 +518,13 @@ def _defer_logits(model: torch.nn.Module, args: tuple, kwargs: dict) -> None:
 
 def _drop_logits(model: torch.nn.Module, args: tuple, kwargs: dict, output):
     model.get_output_embeddings()._palmist_defers = False
-    keep = lambda value: None if isinstance(value, DeferredLogits) else value  # noqa: E731
-    if isinstance(output, tuple):
-        return tuple(map(keep, output))
     if isinstance(output, dict):
-        return type(output)(**{name: keep(value) for name, value in output.items()})
+        return type(output)(**{name: _without_logits(value) for name, value in output.items()})
+    if isinstance(output, tuple):
+        return tuple(map(_without_logits, output))
+    # The forward raised an error.
     return output
+
+
+def _without_logits(value):
+    return None if isinstance(value, DeferredLogits) else value

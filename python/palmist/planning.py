@@ -22,13 +22,15 @@ class AutoChoice:
     """What `auto` chose, and what the planner predicts for it.
 
     `layers` tells for each layer the variants of its "attention", "norm", "activation" and
-    "dropout", and whether "recompute" runs it twice; `loss` is the variant of the loss. Bytes are
-    for a whole training step. `prediction` is the planner's whole answer.
+    "dropout", and whether "recompute" makes it again in backward; `loss` is the variant of the
+    loss. Bytes are those allocated at the peak of a training step. `prediction` is the planner's
+    whole answer.
     """
 
     layers: list[dict[str, Any]]
     loss: str
     peak_bytes: int
+    step_time_s: float
     baseline_peak_bytes: int
     largest_batch: int
     prediction: dict[str, Any]
@@ -78,43 +80,43 @@ def auto(
         allow_tempo: Allow the "tempo" variants too, see `palmist.nn`.
         optimizer_bytes_per_param: Adam keeps 8 in fp32.
 
-    `unpatch` takes back the operators; recomputation ends with the model's
-    `gradient_checkpointing_disable()`. Raises `DoesNotFit`, which leaves the model as it was, and
+    `unpatch` takes back the operators, the model's `activation_checkpointing_disable()` the
+    recomputation. Raises `DoesNotFit`, which leaves the model as it was, and
     ValueError where the planner refuses the request.
     """
     dtype = model.dtype if dtype is None else dtype
     if dtype not in _DTYPES:
         raise ValueError(f"expected dtype to be one of {list(_DTYPES)}, got {dtype}")
-    config = model.config.to_dict()
-    attention = model.config._attn_implementation
-    request = {
-        "call": "choose_operators",
-        "config": config,
-        "seq": seq or model.config.max_position_embeddings,
-        "batch": batch,
-        "dtype": _DTYPES[dtype],
-        "device": device,
-        "budget_bytes": budget_bytes,
-        "optimizer_bytes_per_param": optimizer_bytes_per_param,
-        "allow_tempo": allow_tempo,
-        "baseline_attention": "eager" if attention == "eager" else "sdpa",
-    }
-    answer = call_planner({key: value for key, value in request.items() if value is not None})
+    is_eager = model.config._attn_implementation == "eager"
+    answer = call_planner(
+        {
+            "call": "choose_operators",
+            "config": model.config.to_dict(),
+            "seq": _longest_sequence(model.config) if seq is None else seq,
+            "batch": batch,
+            "dtype": _DTYPES[dtype],
+            "device": device,
+            "budget_bytes": budget_bytes,
+            "optimizer_bytes_per_param": optimizer_bytes_per_param,
+            "allow_tempo": allow_tempo,
+            "baseline_attention": "eager" if is_eager else "sdpa",
+        }
+    )
     if not answer["fits"]:
-        missing = answer["min_peak_bytes"] - budget_bytes
         raise DoesNotFit(
             f"expected batch {batch} to fit {budget_bytes:,.0f} bytes; the leanest choice takes "
-            f"{answer['min_peak_bytes']:,.0f}, {missing:,.0f} more; the largest batch that fits is "
-            f"{answer['largest_batch']}",
+            f"{answer['min_peak_bytes']:,}, {answer['missing_bytes']:,} more; the largest batch "
+            f"that fits is {answer['largest_batch']}",
             answer,
         )
     _apply(model, answer)
     return AutoChoice(
         layers=answer["layers"],
         loss=answer["loss"],
-        peak_bytes=int(answer["peak_bytes"]),
-        baseline_peak_bytes=int(answer["baseline"]["peak_bytes"]),
-        largest_batch=int(answer["largest_batch"]),
+        peak_bytes=answer["peak_bytes"],
+        step_time_s=answer["step_time_s"],
+        baseline_peak_bytes=answer["baseline"]["peak_bytes"],
+        largest_batch=answer["largest_batch"],
         prediction=answer,
     )
 
@@ -144,6 +146,12 @@ def _planner() -> ctypes.CDLL:
     library.palmist_free.argtypes = [ctypes.c_void_p]
     library.palmist_free.restype = None
     return library
+
+
+def _longest_sequence(config) -> int:
+    # RoBERTa numbers positions from behind its padding index.
+    skipped = config.pad_token_id + 1 if config.model_type == "roberta" else 0
+    return config.max_position_embeddings - skipped
 
 
 def _apply(model: torch.nn.Module, answer: dict[str, Any]) -> None:

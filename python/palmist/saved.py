@@ -89,7 +89,8 @@ def saved_bytes(fn: Callable, *args, **kwargs) -> SavedBytes:
 
     Two ways, each checks the other: the tensors that autograd saves, one entry a storage, and the
     growth of the memory in use, by the profiler on CPU and by the allocator's count on CUDA.
-    Parameters are those of any module; inputs are the tensors in the arguments.
+    Inputs are the tensors in the arguments; parameters are other leaves that require gradients, and
+    what the modules that run have as parameters and buffers.
     """
     recorder = _Recorder(fn, (args, kwargs))
     with torch.enable_grad(), _allocator_growth(recorder.device) as growth, recorder.recording():
@@ -180,9 +181,11 @@ class _Recorder:
         self._path.pop()
 
     def _pack(self, tensor: Tensor) -> Tensor:
+        key = _storage_key(tensor)
+        if tensor.is_leaf and tensor.requires_grad:
+            self._kinds.setdefault(key, "parameter")
         # Detached, because an output that is saved by its own node would keep that node alive.
         tensor = tensor.detach()
-        key = _storage_key(tensor)
         if key in self._saved:
             self._saved[key]["count"] += 1
         else:

@@ -139,9 +139,7 @@ def tiny_model(family: str, *, layers: int = 2, dropout: float = 0.0, head: bool
         if family == "mistral":
             sizes["sliding_window"] = 8
         name, model = family.capitalize(), "ForCausalLM" if head else "Model"
-    model_options = {
-        key: options.pop(key) for key in ("add_pooling_layer",) if key in options
-    }
+    model_options = {key: options.pop(key) for key in ("add_pooling_layer",) if key in options}
     config = getattr(transformers, f"{name}Config")(**sizes, **options)
     return getattr(transformers, f"{name}{model}")(config, **model_options).train()
 
@@ -158,7 +156,7 @@ def backward_of(model, loss) -> dict[str, torch.Tensor]:
 
 
 def worst_difference(expected: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> float:
-    """Gives the largest relative difference, but for gradients that are zero in exact arithmetic."""
+    """Gives the largest relative difference, but for gradients that are zero but for rounding."""
     assert expected.keys() == got.keys()
     least = 1e-4 * max(float(g.norm()) for g in expected.values())
     return max(

@@ -138,6 +138,7 @@ TEST(PalmistCallTest, ErrorsSayWhatWasExpected) {
   const json unknown_model = {{"model_type", "mamba"}};
   EXPECT_THAT(message("config", unknown_model), HasSubstr("known are"));
   EXPECT_THAT(message("config", unknown_model), HasSubstr("llama"));
+  EXPECT_THAT(message("config", unknown_model), HasSubstr("config.model_type"));
   EXPECT_THAT(message("config", "gpt2"), HasSubstr("config"));
   EXPECT_THAT(message("config", nullptr), HasSubstr("config"));
   EXPECT_THAT(message("batch", 0), HasSubstr("expected 1 to"));
@@ -215,7 +216,7 @@ TEST(PalmistCallTest, SurvivesBrokenText) {
   int errors = 0;
   for (int trial = 0; trial < 1500; ++trial) {
     std::string text = whole;
-    for (std::uint64_t change = 0; change <= rng.Integer(4); ++change) {
+    for (auto changes = rng.Integer(4) + 1; changes > 0 && !text.empty(); --changes) {
       const std::size_t at = rng.Integer(text.size());
       switch (rng.Integer(4)) {
         case 0:

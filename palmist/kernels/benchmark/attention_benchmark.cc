@@ -34,20 +34,30 @@ class Problem {
   }
 
   void Forward() {
-    Attention<float>(shape_, Input(q_), Input(k_), Input(v_), {}, Output(o_), log_sum_exp_.data(),
-                     executor_);
+    Attention<float>(
+        shape_, Input(q_), Input(k_), Input(v_), {}, Output(o_), log_sum_exp_.data(), executor_);
   }
 
   void Backward() {
-    AttentionBackward<float>(shape_, Input(d_o_), Input(q_), Input(k_), Input(v_), {}, Input(o_),
-                             log_sum_exp_.data(), Output(d_q_), Output(d_k_), Output(d_v_),
+    AttentionBackward<float>(shape_,
+                             Input(d_o_),
+                             Input(q_),
+                             Input(k_),
+                             Input(v_),
+                             {},
+                             Input(o_),
+                             log_sum_exp_.data(),
+                             Output(d_q_),
+                             Output(d_k_),
+                             Output(d_v_),
                              executor_);
   }
 
   /// Returns what `products` matrix products of scores take, for one iteration.
   benchmark::Counter Flops(int products) const {
-    const double scores = static_cast<double>(shape_.batch * shape_.heads * shape_.queries *
-                                              shape_.keys) / (shape_.causal ? 2 : 1);
+    const double scores =
+        static_cast<double>(shape_.batch * shape_.heads * shape_.queries * shape_.keys) /
+        (shape_.causal ? 2 : 1);
     return {2.0 * products * scores * static_cast<double>(shape_.head_dim),
             benchmark::Counter::kIsIterationInvariantRate};
   }
@@ -96,5 +106,3 @@ BENCHMARK(BM_Backward)->Apply(Shapes);
 
 }  // namespace
 }  // namespace palmist::kernels
-
-BENCHMARK_MAIN();

@@ -53,9 +53,10 @@ T* Row(const HeadsView<T>& view, std::int64_t batch, std::int64_t head, std::int
   return view.data + batch * view.batch_stride + head * view.head_stride + row * view.row_stride;
 }
 
-/// Returns exp(x) for x <= 0 to 1.5 units in the last place; 0 below -88; NaN for NaN.
+/// Returns exp(x) for x <= 0 within 2 ulp; 0 below -88 instead of subnormal results; NaN for NaN.
 ///
-/// exp(x) = 2^n exp(r) with |r| <= log(2) / 2 and a minimax polynomial (relative error 3e-9).
+/// exp(x) = 2^n exp(r), |r| <= ln(2) / 2, with a minimax polynomial (relative error 3e-9). What
+/// softmax does not need of exp-inl.h is left out, as this is a tenth of the whole time.
 HWY_INLINE FloatVec ExpNegative(FloatVec x) {
   const FloatTag d;
   const hn::RebindToSigned<FloatTag> di;
@@ -81,17 +82,16 @@ HWY_INLINE FloatVec ExpNegative(FloatVec x) {
 HWY_INLINE void DropoutWords(std::uint64_t seed, Words low, Words high, Words* words) {
   const hn::RebindToUnsigned<FloatTag> d;
 #if HWY_TARGET == HWY_SCALAR
-  const auto block = Philox4x32(
-      {hn::GetLane(low), hn::GetLane(high), 0, 0},
-      {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  const auto block =
+      Philox4x32({hn::GetLane(low), hn::GetLane(high), 0, 0},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
   for (std::size_t w = 0; w < 4; ++w) words[w] = hn::Set(d, block[w]);
 #else
   const hn::Repartition<std::uint64_t, decltype(d)> wide;
   const auto multiply = [&](Words x, std::uint32_t by, Words& product_high, Words& product_low) {
     const auto factor = hn::Set(d, by);
     const auto even = hn::MulEven(x, factor);
-    const auto odd = hn::MulEven(
-        hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor);
+    const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor);
     product_high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
     product_low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
   };
@@ -229,11 +229,12 @@ void MaskScores(const AttentionShape& shape,
     }
   }
   if (shape.causal) {
-    for (std::int64_t j = std::max<std::int64_t>(tile.query + 1 - tile.key, 0); j < tile.keys; ++j) {
+    for (std::int64_t j = std::max<std::int64_t>(tile.query + 1 - tile.key, 0); j < tile.keys;
+         ++j) {
       for (std::size_t v = 0; v < kPanel; v += kLanes) {
         float* p = scores + static_cast<std::size_t>(j) * stride + v;
-        const auto query = hn::Iota(d, static_cast<float>(tile.query - tile.key) +
-                                           static_cast<float>(v));
+        const auto query =
+            hn::Iota(d, static_cast<float>(tile.query - tile.key) + static_cast<float>(v));
         const auto sees = hn::Ge(query, hn::Set(d, static_cast<float>(j)));
         hn::StoreU(hn::IfThenElse(sees, hn::LoadU(d, p), hn::Set(d, kNoKeys)), d, p);
       }
@@ -250,12 +251,12 @@ std::int64_t VisibleKeys(const AttentionShape& shape, std::int64_t last, std::in
 /// factors by which earlier results shrink.
 template <bool kDropout>
 HWY_NOINLINE void SoftmaxStep(const AttentionShape& shape,
-                 const DropoutRule& rule,
-                 const PanelTile& tile,
-                 float* scores,
-                 float* top,
-                 float* sum,
-                 float* shrink) {
+                              const DropoutRule& rule,
+                              const PanelTile& tile,
+                              float* scores,
+                              float* top,
+                              float* sum,
+                              float* shrink) {
   const FloatTag d;
   const auto keys = static_cast<std::size_t>(tile.keys);
   const auto none = hn::Set(d, kNoKeys);
@@ -330,8 +331,8 @@ void ForwardPanels(const AttentionShape& shape,
     const std::int64_t head = begin / panels_per_head % shape.heads;
     const std::int64_t kv_head = head / (shape.heads / shape.kv_heads);
     const std::int64_t first = begin % panels_per_head;
-    const std::int64_t group = std::min(
-        {static_cast<std::int64_t>(max_group), end - begin, panels_per_head - first});
+    const std::int64_t group =
+        std::min({static_cast<std::int64_t>(max_group), end - begin, panels_per_head - first});
     begin += group;
     const std::int64_t group_query = first * kPanelQueries;
     const std::int64_t group_end = std::min(shape.queries, group_query + group * kPanelQueries);
@@ -345,8 +346,13 @@ void ForwardPanels(const AttentionShape& shape,
     };
     each_panel([&](std::int64_t i, std::int64_t n, std::size_t at) {
       const auto count = static_cast<std::size_t>(n);
-      ReadRows(Row(q, batch, head, i), q.row_stride, count, head_dim,
-               static_cast<float>(shape.scale), rows.get(), ld);
+      ReadRows(Row(q, batch, head, i),
+               q.row_stride,
+               count,
+               head_dim,
+               static_cast<float>(shape.scale),
+               rows.get(),
+               ld);
       std::fill(rows.get() + count * ld, rows.get() + kPanel * ld, 0.0f);
       TransposePanel(rows.get(), ld, head_dim, q_panels.get() + at * ld);
     });
@@ -356,16 +362,25 @@ void ForwardPanels(const AttentionShape& shape,
       ReadRows(Row(k, batch, kv_head, j), k.row_stride, count, head_dim, 1, k_tile.get(), ld);
       ReadRows(Row(v, batch, kv_head, j), v.row_stride, count, head_dim, 1, v_tile.get(), ld);
       each_panel([&](std::int64_t i, std::int64_t n, std::size_t at) {
-        const PanelTile tile{.batch = batch,
-                             .head = head,
-                             .query = i,
-                             .queries = n,
-                             .key = j,
-                             .keys = VisibleKeys(shape, i + n - 1, j + static_cast<std::int64_t>(count)) - j};
+        const PanelTile tile{
+            .batch = batch,
+            .head = head,
+            .query = i,
+            .queries = n,
+            .key = j,
+            .keys = VisibleKeys(shape, i + n - 1, j + static_cast<std::int64_t>(count)) - j};
         if (tile.keys <= 0) return;
         const auto keys = static_cast<std::size_t>(tile.keys);
-        Multiply<Left::kRows>(Into::kReplace, keys, kPanel, head_dim, k_tile.get(), ld,
-                              q_panels.get() + at * ld, kPanel, scores.get(), kPanel);
+        Multiply<Left::kRows>(Into::kReplace,
+                              keys,
+                              kPanel,
+                              head_dim,
+                              k_tile.get(),
+                              ld,
+                              q_panels.get() + at * ld,
+                              kPanel,
+                              scores.get(),
+                              kPanel);
         MaskScores(shape, mask, tile, mask_tiles, scores.get(), kPanel);
         const auto step = rule.keeps_all ? SoftmaxStep<false> : SoftmaxStep<true>;
         step(shape, rule, tile, scores.get(), top + at, sum + at, shrink);
@@ -376,8 +391,16 @@ void ForwardPanels(const AttentionShape& shape,
             hn::StoreU(hn::Mul(hn::LoadU(d, p), hn::Set(d, shrink[r])), d, p);
           }
         }
-        Multiply<Left::kColumns>(j == 0 ? Into::kReplace : Into::kAdd, static_cast<std::size_t>(n),
-                                 columns, keys, scores.get(), kPanel, v_tile.get(), ld, result, ld);
+        Multiply<Left::kColumns>(j == 0 ? Into::kReplace : Into::kAdd,
+                                 static_cast<std::size_t>(n),
+                                 columns,
+                                 keys,
+                                 scores.get(),
+                                 kPanel,
+                                 v_tile.get(),
+                                 ld,
+                                 result,
+                                 ld);
       });
     }
     for (std::int64_t i = group_query; i < group_end; ++i) {
@@ -387,9 +410,13 @@ void ForwardPanels(const AttentionShape& shape,
           saw_none ? kNoKeys : top[at] + std::log(sum[at]);
       float* const result = results.get() + at * ld;
       if (saw_none) std::fill_n(result, ld, 0.0f);
-      WriteRows(result, ld, 1, head_dim,
+      WriteRows(result,
+                ld,
+                1,
+                head_dim,
                 saw_none ? 0.0f : static_cast<float>(rule.scale) / sum[at],
-                Row(o, batch, head, i), o.row_stride);
+                Row(o, batch, head, i),
+                o.row_stride);
     }
   }
 }
@@ -408,12 +435,12 @@ float DotRow(const T* a, const T* b, std::size_t n) {
 /// Turns scores S into dropped probabilities P~, and gradients dP~ of those into dS.
 template <bool kDropout>
 HWY_NOINLINE void GradientStep(const AttentionShape& shape,
-                  const DropoutRule& rule,
-                  const PanelTile& tile,
-                  const float* shift,
-                  const float* delta,
-                  float* scores,
-                  float* gradients) {
+                               const DropoutRule& rule,
+                               const PanelTile& tile,
+                               const float* shift,
+                               const float* delta,
+                               float* scores,
+                               float* gradients) {
   const FloatTag d;
   ForEachScore<kDropout>(
       shape, rule, tile, kScoreStride, [&](std::size_t at, std::size_t v, auto keep) {
@@ -468,8 +495,13 @@ void BackwardPart(const AttentionShape& shape,
     const auto queries = static_cast<std::size_t>(block_queries);
     const std::size_t panel_rows = (queries + kPanel - 1) / kPanel * kPanel;
     const auto read = [&](const HeadsView<const T>& from, double scale, float* to, float* panels) {
-      ReadRows(Row(from, batch, head, query), from.row_stride, queries, head_dim,
-               static_cast<float>(scale), to, ld);
+      ReadRows(Row(from, batch, head, query),
+               from.row_stride,
+               queries,
+               head_dim,
+               static_cast<float>(scale),
+               to,
+               ld);
       std::fill(to + queries * ld, to + panel_rows * ld, 0.0f);
       for (std::size_t i = 0; i < panel_rows; i += kPanel) {
         TransposePanel(to + i * ld, ld, head_dim, panels + i * ld);
@@ -484,8 +516,7 @@ void BackwardPart(const AttentionShape& shape,
     for (std::int64_t i = 0; i < block_queries; ++i) {
       // A query that sees no key has log-sum-exp -Inf: adding that, not its negative, makes its
       // probabilities exp(-Inf).
-      const float lse =
-          log_sum_exp[(batch * shape.heads + head) * shape.queries + query + i];
+      const float lse = log_sum_exp[(batch * shape.heads + head) * shape.queries + query + i];
       shift[i] = lse == kNoKeys ? kNoKeys : -lse;
       delta[i] = DotRow(Row(d_o, batch, head, query + i), Row(o, batch, head, query + i), head_dim);
     }
@@ -498,22 +529,37 @@ void BackwardPart(const AttentionShape& shape,
       ReadRows(Row(v, batch, kv_head, key), v.row_stride, keys, head_dim, 1, v_tile.get(), ld);
       for (std::int64_t i = 0; i < block_queries; i += kPanelQueries) {
         const std::int64_t n = std::min(kPanelQueries, block_queries - i);
-        const PanelTile tile{
-            .batch = batch,
-            .head = head,
-            .query = query + i,
-            .queries = n,
-            .key = key,
-            .keys = std::max<std::int64_t>(
-                VisibleKeys(shape, query + i + n - 1, key + tile_keys) - key, 0)};
+        const PanelTile tile{.batch = batch,
+                             .head = head,
+                             .query = query + i,
+                             .queries = n,
+                             .key = key,
+                             .keys = std::max<std::int64_t>(
+                                 VisibleKeys(shape, query + i + n - 1, key + tile_keys) - key, 0)};
         const auto at = static_cast<std::size_t>(i);
         const auto visible = static_cast<std::size_t>(tile.keys);
         float* const s = scores.get() + at;
         float* const ds = gradients.get() + at;
-        Multiply<Left::kRows>(Into::kReplace, visible, kPanel, head_dim, k_tile.get(), ld,
-                              q_panels.get() + at * ld, kPanel, s, kScoreStride);
-        Multiply<Left::kRows>(Into::kReplace, visible, kPanel, head_dim, v_tile.get(), ld,
-                              d_o_panels.get() + at * ld, kPanel, ds, kScoreStride);
+        Multiply<Left::kRows>(Into::kReplace,
+                              visible,
+                              kPanel,
+                              head_dim,
+                              k_tile.get(),
+                              ld,
+                              q_panels.get() + at * ld,
+                              kPanel,
+                              s,
+                              kScoreStride);
+        Multiply<Left::kRows>(Into::kReplace,
+                              visible,
+                              kPanel,
+                              head_dim,
+                              v_tile.get(),
+                              ld,
+                              d_o_panels.get() + at * ld,
+                              kPanel,
+                              ds,
+                              kScoreStride);
         MaskScores(shape, mask, tile, mask_tiles, s, kScoreStride);
         const auto step = rule.keeps_all ? GradientStep<false> : GradientStep<true>;
         step(shape, rule, tile, shift + i, delta + i, s, ds);
@@ -533,12 +579,26 @@ void BackwardPart(const AttentionShape& shape,
                            static_cast<std::ptrdiff_t>(j) + before, 0, block_queries))
                      : 0;
         const std::size_t to_sum = (static_cast<std::size_t>(key) + j) * ld;
-        Multiply<Left::kRows>(Into::kAdd, n, columns, queries - from,
-                              scores.get() + j * kScoreStride + from, kScoreStride,
-                              d_o_rows.get() + from * ld, ld, d_v_sum + to_sum, ld);
-        Multiply<Left::kRows>(Into::kAdd, n, columns, queries - from,
-                              gradients.get() + j * kScoreStride + from, kScoreStride,
-                              q_rows.get() + from * ld, ld, d_k_sum + to_sum, ld);
+        Multiply<Left::kRows>(Into::kAdd,
+                              n,
+                              columns,
+                              queries - from,
+                              scores.get() + j * kScoreStride + from,
+                              kScoreStride,
+                              d_o_rows.get() + from * ld,
+                              ld,
+                              d_v_sum + to_sum,
+                              ld);
+        Multiply<Left::kRows>(Into::kAdd,
+                              n,
+                              columns,
+                              queries - from,
+                              gradients.get() + j * kScoreStride + from,
+                              kScoreStride,
+                              q_rows.get() + from * ld,
+                              ld,
+                              d_k_sum + to_sum,
+                              ld);
       }
       for (std::size_t i = 0; i < queries; i += diagonal ? kPanel : queries) {
         const std::size_t n = diagonal ? std::min(kPanel, queries - i) : queries;
@@ -546,12 +606,25 @@ void BackwardPart(const AttentionShape& shape,
             diagonal ? static_cast<std::size_t>(std::clamp<std::ptrdiff_t>(
                            static_cast<std::ptrdiff_t>(i + n) - before, 0, tile_keys))
                      : keys;
-        Multiply<Left::kColumns>(Into::kAdd, n, columns, depth, gradients.get() + i, kScoreStride,
-                                 k_tile.get(), ld, d_q_rows.get() + i * ld, ld);
+        Multiply<Left::kColumns>(Into::kAdd,
+                                 n,
+                                 columns,
+                                 depth,
+                                 gradients.get() + i,
+                                 kScoreStride,
+                                 k_tile.get(),
+                                 ld,
+                                 d_q_rows.get() + i * ld,
+                                 ld);
       }
     }
-    WriteRows(d_q_rows.get(), ld, queries, head_dim, static_cast<float>(shape.scale),
-              Row(d_q, batch, head, query), d_q.row_stride);
+    WriteRows(d_q_rows.get(),
+              ld,
+              queries,
+              head_dim,
+              static_cast<float>(shape.scale),
+              Row(d_q, batch, head, query),
+              d_q.row_stride);
   }
 }
 
@@ -589,19 +662,35 @@ void Backward(const AttentionShape& shape,
   constexpr std::int64_t kEnoughHeads = 8;
   const std::int64_t kv_heads = shape.batch * shape.kv_heads;
   if (kv_heads == 0) return;
-  const std::int64_t blocks = shape.heads / shape.kv_heads *
-                              ((shape.queries + kBackwardQueries - 1) / kBackwardQueries);
-  const std::int64_t parts = std::clamp<std::int64_t>(
-      blocks, 1, (kEnoughHeads + kv_heads - 1) / kv_heads);
+  const std::int64_t blocks =
+      shape.heads / shape.kv_heads * ((shape.queries + kBackwardQueries - 1) / kBackwardQueries);
+  const std::int64_t parts =
+      std::clamp<std::int64_t>(blocks, 1, (kEnoughHeads + kv_heads - 1) / kv_heads);
   const auto head_dim = static_cast<std::size_t>(shape.head_dim);
   const std::size_t ld = TileStride(shape.head_dim);
   const std::size_t size = static_cast<std::size_t>(shape.keys) * ld;
   const auto run = [&](std::int64_t head, std::int64_t part, float* sums) {
     std::fill_n(sums, 2 * size, 0.0f);
-    BackwardPart(shape, d_o, q, k, v, mask, o, log_sum_exp, d_q, head / shape.kv_heads,
-                 head % shape.kv_heads, part, parts, sums, sums + size);
+    BackwardPart(shape,
+                 d_o,
+                 q,
+                 k,
+                 v,
+                 mask,
+                 o,
+                 log_sum_exp,
+                 d_q,
+                 head / shape.kv_heads,
+                 head % shape.kv_heads,
+                 part,
+                 parts,
+                 sums,
+                 sums + size);
   };
-  const auto write = [&](std::int64_t head, std::int64_t key, std::size_t count, const float* d_k_sum,
+  const auto write = [&](std::int64_t head,
+                         std::int64_t key,
+                         std::size_t count,
+                         const float* d_k_sum,
                          const float* d_v_sum) {
     const std::int64_t batch = head / shape.kv_heads;
     const std::int64_t kv_head = head % shape.kv_heads;
@@ -642,17 +731,30 @@ void Backward(const AttentionShape& shape,
   });
 }
 
-#define PALMIST_ATTENTION_FOR(T, Name)                                                             \
-  void Forward##Name(const AttentionShape& shape, HeadsView<const T> q, HeadsView<const T> k,      \
-                     HeadsView<const T> v, const AttentionMask<T>& mask, HeadsView<T> o,           \
-                     float* log_sum_exp, Executor& executor) {                                     \
-    Forward<T>(shape, q, k, v, mask, o, log_sum_exp, executor);                                    \
-  }                                                                                                \
-  void Backward##Name(const AttentionShape& shape, HeadsView<const T> d_o, HeadsView<const T> q,   \
-                      HeadsView<const T> k, HeadsView<const T> v, const AttentionMask<T>& mask,    \
-                      HeadsView<const T> o, const float* log_sum_exp, HeadsView<T> d_q,            \
-                      HeadsView<T> d_k, HeadsView<T> d_v, Executor& executor) {                    \
-    Backward<T>(shape, d_o, q, k, v, mask, o, log_sum_exp, d_q, d_k, d_v, executor);               \
+#define PALMIST_ATTENTION_FOR(T, Name)                                               \
+  void Forward##Name(const AttentionShape& shape,                                    \
+                     HeadsView<const T> q,                                           \
+                     HeadsView<const T> k,                                           \
+                     HeadsView<const T> v,                                           \
+                     const AttentionMask<T>& mask,                                   \
+                     HeadsView<T> o,                                                 \
+                     float* log_sum_exp,                                             \
+                     Executor& executor) {                                           \
+    Forward<T>(shape, q, k, v, mask, o, log_sum_exp, executor);                      \
+  }                                                                                  \
+  void Backward##Name(const AttentionShape& shape,                                   \
+                      HeadsView<const T> d_o,                                        \
+                      HeadsView<const T> q,                                          \
+                      HeadsView<const T> k,                                          \
+                      HeadsView<const T> v,                                          \
+                      const AttentionMask<T>& mask,                                  \
+                      HeadsView<const T> o,                                          \
+                      const float* log_sum_exp,                                      \
+                      HeadsView<T> d_q,                                              \
+                      HeadsView<T> d_k,                                              \
+                      HeadsView<T> d_v,                                              \
+                      Executor& executor) {                                          \
+    Backward<T>(shape, d_o, q, k, v, mask, o, log_sum_exp, d_q, d_k, d_v, executor); \
   }
 PALMIST_ATTENTION_FOR(float, Float)
 PALMIST_ATTENTION_FOR(BFloat16, BFloat16)
@@ -711,8 +813,8 @@ class PlainRow {
           batch * strides[0] + head * strides[1] + i * strides[2] + j * strides[3];
       double score = shape_.scale * Dot(At(q_, batch, head, i), At(k_, batch, KvHead(head), j));
       if (mask_.added != nullptr) score += mask_.added[offset];
-      const bool hidden = (shape_.causal && j > i) ||
-                          (mask_.keep != nullptr && mask_.keep[offset] == 0);
+      const bool hidden =
+          (shape_.causal && j > i) || (mask_.keep != nullptr && mask_.keep[offset] == 0);
       scores[static_cast<std::size_t>(j)] = hidden ? double{kNoKeys} : score;
     }
     return scores;
@@ -783,45 +885,42 @@ void PlainBackward(const AttentionShape& shape,
   const PlainRow plain(shape, q, k, mask);
   const std::int64_t group = shape.heads / std::max<std::int64_t>(shape.kv_heads, 1);
   const std::int64_t n = shape.head_dim;
-  executor.ParallelFor(
-      shape.batch * shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t unit = begin; unit < end; ++unit) {
-          const std::int64_t batch = unit / shape.kv_heads;
-          const std::int64_t kv_head = unit % shape.kv_heads;
-          for (std::int64_t j = 0; j < shape.keys; ++j) {
-            std::fill_n(PlainRow::At(d_k, batch, kv_head, j), n, 0.0);
-            std::fill_n(PlainRow::At(d_v, batch, kv_head, j), n, 0.0);
-          }
-          for (std::int64_t row = 0; row < group * shape.queries; ++row) {
-            const std::int64_t head = kv_head * group + row / shape.queries;
-            const std::int64_t i = row % shape.queries;
-            const double* const out_gradient = PlainRow::At(d_o, batch, head, i);
-            const double* const query = PlainRow::At(q, batch, head, i);
-            double* const query_gradient = PlainRow::At(d_q, batch, head, i);
-            std::fill_n(query_gradient, n, 0.0);
-            const double lse =
-                log_sum_exp[(batch * shape.heads + head) * shape.queries + i];
-            if (lse == kNoKeys) continue;
-            const std::vector<double> scores = plain.Scores(batch, head, i);
-            const double delta = plain.Dot(out_gradient, PlainRow::At(o, batch, head, i));
-            for (std::int64_t j = 0; j < shape.keys; ++j) {
-              const double p = std::exp(scores[static_cast<std::size_t>(j)] - lse);
-              const double kept = plain.Kept(batch, head, i, j);
-              const double* const key = PlainRow::At(k, batch, kv_head, j);
-              const double d_p =
-                  kept * plain.Dot(out_gradient, PlainRow::At(v, batch, kv_head, j));
-              const double d_s = shape.scale * p * (d_p - delta);
-              double* const key_gradient = PlainRow::At(d_k, batch, kv_head, j);
-              double* const value_gradient = PlainRow::At(d_v, batch, kv_head, j);
-              for (std::int64_t c = 0; c < n; ++c) {
-                value_gradient[c] += p * kept * out_gradient[c];
-                key_gradient[c] += d_s * query[c];
-                query_gradient[c] += d_s * key[c];
-              }
-            }
+  executor.ParallelFor(shape.batch * shape.kv_heads, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t unit = begin; unit < end; ++unit) {
+      const std::int64_t batch = unit / shape.kv_heads;
+      const std::int64_t kv_head = unit % shape.kv_heads;
+      for (std::int64_t j = 0; j < shape.keys; ++j) {
+        std::fill_n(PlainRow::At(d_k, batch, kv_head, j), n, 0.0);
+        std::fill_n(PlainRow::At(d_v, batch, kv_head, j), n, 0.0);
+      }
+      for (std::int64_t row = 0; row < group * shape.queries; ++row) {
+        const std::int64_t head = kv_head * group + row / shape.queries;
+        const std::int64_t i = row % shape.queries;
+        const double* const out_gradient = PlainRow::At(d_o, batch, head, i);
+        const double* const query = PlainRow::At(q, batch, head, i);
+        double* const query_gradient = PlainRow::At(d_q, batch, head, i);
+        std::fill_n(query_gradient, n, 0.0);
+        const double lse = log_sum_exp[(batch * shape.heads + head) * shape.queries + i];
+        if (lse == kNoKeys) continue;
+        const std::vector<double> scores = plain.Scores(batch, head, i);
+        const double delta = plain.Dot(out_gradient, PlainRow::At(o, batch, head, i));
+        for (std::int64_t j = 0; j < shape.keys; ++j) {
+          const double p = std::exp(scores[static_cast<std::size_t>(j)] - lse);
+          const double kept = plain.Kept(batch, head, i, j);
+          const double* const key = PlainRow::At(k, batch, kv_head, j);
+          const double d_p = kept * plain.Dot(out_gradient, PlainRow::At(v, batch, kv_head, j));
+          const double d_s = shape.scale * p * (d_p - delta);
+          double* const key_gradient = PlainRow::At(d_k, batch, kv_head, j);
+          double* const value_gradient = PlainRow::At(d_v, batch, kv_head, j);
+          for (std::int64_t c = 0; c < n; ++c) {
+            value_gradient[c] += p * kept * out_gradient[c];
+            key_gradient[c] += d_s * query[c];
+            query_gradient[c] += d_s * key[c];
           }
         }
-      });
+      }
+    }
+  });
 }
 
 }  // namespace
@@ -874,14 +973,27 @@ void AttentionBackward(const AttentionShape& shape,
   }
 }
 
-#define PALMIST_INSTANTIATE_ATTENTION(T)                                                          \
-  template void Attention<T>(const AttentionShape&, HeadsView<const T>, HeadsView<const T>,       \
-                             HeadsView<const T>, const AttentionMask<T>&, HeadsView<T>,           \
-                             ComputeType<T>*, Executor&) noexcept;                                \
-  template void AttentionBackward<T>(                                                             \
-      const AttentionShape&, HeadsView<const T>, HeadsView<const T>, HeadsView<const T>,          \
-      HeadsView<const T>, const AttentionMask<T>&, HeadsView<const T>, const ComputeType<T>*,     \
-      HeadsView<T>, HeadsView<T>, HeadsView<T>, Executor&) noexcept;
+#define PALMIST_INSTANTIATE_ATTENTION(T)                      \
+  template void Attention<T>(const AttentionShape&,           \
+                             HeadsView<const T>,              \
+                             HeadsView<const T>,              \
+                             HeadsView<const T>,              \
+                             const AttentionMask<T>&,         \
+                             HeadsView<T>,                    \
+                             ComputeType<T>*,                 \
+                             Executor&) noexcept;             \
+  template void AttentionBackward<T>(const AttentionShape&,   \
+                                     HeadsView<const T>,      \
+                                     HeadsView<const T>,      \
+                                     HeadsView<const T>,      \
+                                     HeadsView<const T>,      \
+                                     const AttentionMask<T>&, \
+                                     HeadsView<const T>,      \
+                                     const ComputeType<T>*,   \
+                                     HeadsView<T>,            \
+                                     HeadsView<T>,            \
+                                     HeadsView<T>,            \
+                                     Executor&) noexcept;
 PALMIST_INSTANTIATE_ATTENTION(float)
 PALMIST_INSTANTIATE_ATTENTION(double)
 PALMIST_INSTANTIATE_ATTENTION(BFloat16)

@@ -99,7 +99,7 @@ HWY_INLINE hn::Vec<D> Exp(D d, hn::Vec<D> x) {
     return reciprocals;
   }();
   auto sum = hn::Set(d, kReciprocals.of[K::kDegree]);
-#pragma GCC unroll 16
+  HWY_UNROLL(16)
   for (int k = K::kDegree - 1; k >= 0; --k) {
     sum = hn::MulAdd(sum, r, hn::Set(d, kReciprocals.of[k]));
   }

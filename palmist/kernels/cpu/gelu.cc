@@ -21,6 +21,7 @@ void ValueLoop(const T* x, T* y, std::size_t n) {
     const ComputeTag<T> d;
     ForEachVector(
         d, n, [&](std::size_t i, std::size_t count) HWY_ATTR __attribute__((always_inline)) {
+          PrefetchAhead(x + i, y + i);
           StoreCount(GeluValue<Form>(d, LoadCount(d, x + i, count)), d, y + i, count);
         });
   }
@@ -34,6 +35,7 @@ void SlopeLoop(const T* dy, const T* x, T* dx, std::size_t n) {
     const ComputeTag<T> d;
     ForEachVector(
         d, n, [&](std::size_t i, std::size_t count) HWY_ATTR __attribute__((always_inline)) {
+          PrefetchAhead(dy + i, x + i, dx + i);
           const auto slope = GeluSlope<Form>(d, LoadCount(d, x + i, count));
           StoreCount(hn::Mul(LoadCount(d, dy + i, count), slope), d, dx + i, count);
         });

@@ -32,7 +32,7 @@ inline constexpr float kMillsCoefficients[] = {
     0.000194801847f,
     -0.000122983154f};
 
-/// Where each of the four pieces of the inverse begins to be used, and where the last ends.
+/// Where pieces of the inverse begin to be used, and where the last ends.
 inline constexpr float kInverseR2Begin = 0.930000007f;
 inline constexpr float kInverseR3Begin = 2.4000001f;
 inline constexpr float kInverseR3End = 5.19999981f;

@@ -119,6 +119,7 @@ void ForwardLoop(const T* x, T* y, std::uint8_t* bits, std::size_t n) {
     const ComputeTag<T> d;
     ForEachVector(
         d, n, [&](std::size_t i, std::size_t count) HWY_ATTR __attribute__((always_inline)) {
+          PrefetchAhead(x + i, y + i);
           const auto v = LoadCount(d, x + i, count);
           StoreBits(d, hn::Ge(v, hn::Set(d, kInverse<Form>.min_x)), bits, i, count);
           StoreCount(GeluValue<Form>(d, v), d, y + i, count);
@@ -136,6 +137,7 @@ void BackwardLoop(const T* dy, const T* y, const std::uint8_t* bits, T* dx, std:
     const ComputeTag<T> d;
     ForEachVector(
         d, n, [&](std::size_t i, std::size_t count) HWY_ATTR __attribute__((always_inline)) {
+          PrefetchAhead(dy + i, y + i, dx + i);
           const auto right = LoadBits(d, bits, i, count);
           const auto slope = SlopeOfOutput<Form>(d, LoadCount(d, y + i, count), right);
           StoreCount(hn::Mul(LoadCount(d, dy + i, count), slope), d, dx + i, count);

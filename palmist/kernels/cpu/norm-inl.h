@@ -108,7 +108,7 @@ HWY_FLATTEN void NormBackwardRows(const NormBackwardArguments<T>& a,
     }
     auto gamma_sum = hn::Zero(d);
     auto beta_sum = hn::Zero(d);
-#pragma GCC unroll 4
+    HWY_UNROLL(4)
     for (std::size_t r = 0; r < kRows; ++r) {
       const auto gradient = LoadCount(d, dy + r * n + i, count);
       auto xhat = LoadCount(d, x + r * n + i, count);

@@ -78,7 +78,7 @@ HWY_INLINE void DropoutBlock(std::uint64_t seed,
       x[2] = hn::Xor(hn::Xor(high(product0), hn::Set(d32, key1)), x[3]);
       x[3] = hn::BitCast(d32, product0);
     };
-#pragma GCC unroll 10
+    HWY_UNROLL(10)
     for (int r = 0; r < 10; ++r) {
       round(even);
       round(odd);

@@ -24,7 +24,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Returns how many of n_columns elements fit into `size`: 0 where rows are empty.
+/// Returns how many rows of n_columns elements `size` elements are: 0 where rows are empty.
 constexpr std::int64_t CountRows(std::size_t size, std::int64_t n_columns) {
   return n_columns > 0 ? static_cast<std::int64_t>(size) / n_columns : 0;
 }
@@ -76,10 +76,10 @@ HWY_INLINE std::array<double, kTerms> SumRow(D d, std::size_t n, const Terms& te
     hn::Vec<D> sums[kTerms][kUnroll];
     for (auto& sum : sums) std::fill_n(sum, kUnroll, hn::Zero(d));
     for (; i + kUnroll * lanes <= end; i += kUnroll * lanes) {
-#pragma GCC unroll 4
+      HWY_UNROLL(4)
       for (std::size_t u = 0; u < kUnroll; ++u) {
         const auto term = terms(i + u * lanes, lanes);
-#pragma GCC unroll 4
+        HWY_UNROLL(4)
         for (std::size_t k = 0; k < kTerms; ++k) sums[k][u] = hn::Add(sums[k][u], term[k]);
       }
     }
@@ -108,7 +108,7 @@ HWY_INLINE hn::TFromD<D> MaxOfRow(D d, const T* x, std::size_t n) {
   hn::Vec<D> largest[kUnroll] = {least, least, least, least};
   std::size_t i = 0;
   for (; i + kUnroll * lanes <= n; i += kUnroll * lanes) {
-#pragma GCC unroll 4
+    HWY_UNROLL(4)
     for (std::size_t u = 0; u < kUnroll; ++u) {
       largest[u] = hn::Max(Load(d, x + i + u * lanes), largest[u]);
     }

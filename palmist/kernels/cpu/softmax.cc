@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <tuple>
 #include <type_traits>
 
@@ -21,20 +22,18 @@ template <typename T>
 HWY_FLATTEN void SoftmaxRow(const T* x, std::size_t n, T* y) {
   using C = ComputeType<T>;
   const ComputeTag<T> d;
-  // Halves have no room for exponentials at full precision, so theirs are computed twice.
-  constexpr bool kKeepsExponentials = std::is_same_v<T, C>;
-  C* exponentials = nullptr;
-  if constexpr (kKeepsExponentials) exponentials = y;
+  // Halves have no room for exponentials at full precision: those of short rows are kept aside,
+  // those of long ones computed twice.
+  constexpr bool kHasRoom = std::is_same_v<T, C>;
+  HWY_ALIGN C aside[kHasRoom ? 1 : 2048];
+  C* exponentials = n <= std::size(aside) ? aside : nullptr;
+  if constexpr (kHasRoom) exponentials = y;
   const ExpSum sum = SumExponentials(d, x, n, exponentials);
   const auto factor = hn::Set(d, static_cast<C>(sum.sum == 0 ? 0 : 1 / sum.sum));
   const auto shift = hn::Set(d, static_cast<C>(sum.shift));
   ForEachVector(d, n, [&](std::size_t i, std::size_t count) {
-    hn::Vec<decltype(d)> e;
-    if constexpr (kKeepsExponentials) {
-      e = LoadCount(d, y + i, count);
-    } else {
-      e = Exp(d, hn::Sub(LoadCount(d, x + i, count), shift));
-    }
+    const auto e = exponentials != nullptr ? LoadCount(d, exponentials + i, count)
+                                           : Exp(d, hn::Sub(LoadCount(d, x + i, count), shift));
     StoreCount(hn::Mul(e, factor), d, y + i, count);
   });
 }

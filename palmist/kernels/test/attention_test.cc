@@ -60,7 +60,8 @@ struct Tensor {
         values(static_cast<std::size_t>(batch * batch_stride), FromDouble<T>(kGap)) {}
 
   T& At(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
-    return values[static_cast<std::size_t>(b * batch_stride + h * head_stride + s * row_stride + d)];
+    return values[static_cast<std::size_t>(b * batch_stride + h * head_stride + s * row_stride +
+                                           d)];
   }
 
   template <typename Body>
@@ -104,8 +105,12 @@ struct Tensor {
 };
 
 enum class Mask { kNone, kAdded, kAddedStrided, kAddedPerKey, kKeep, kKeepPerKey };
-constexpr Mask kMasks[] = {Mask::kNone,        Mask::kAdded, Mask::kAddedStrided,
-                           Mask::kAddedPerKey, Mask::kKeep,  Mask::kKeepPerKey};
+constexpr Mask kMasks[] = {Mask::kNone,
+                           Mask::kAdded,
+                           Mask::kAddedStrided,
+                           Mask::kAddedPerKey,
+                           Mask::kKeep,
+                           Mask::kKeepPerKey};
 
 /// All tensors of one problem.
 template <typename T>
@@ -136,7 +141,8 @@ struct Problem {
     const std::int64_t heads = kind == Mask::kAddedStrided ? shape.heads : 1;
     mask.strides = {heads * rows * shape.keys * step,
                     heads == 1 ? 0 : rows * shape.keys * step,
-                    per_key ? 0 : shape.keys * step, step};
+                    per_key ? 0 : shape.keys * step,
+                    step};
     const auto size = static_cast<std::size_t>(shape.batch * mask.strides[0]);
     mask_added.resize(size);
     mask_keep.resize(size);
@@ -155,10 +161,20 @@ struct Problem {
   }
 
   void Run(Executor& executor) {
-    Attention<T>(shape, q.Input(), k.Input(), v.Input(), mask, o.View(), log_sum_exp.data(),
-                 executor);
-    AttentionBackward<T>(shape, d_o.Input(), q.Input(), k.Input(), v.Input(), mask, o.Input(),
-                         log_sum_exp.data(), d_q.View(), d_k.View(), d_v.View(), executor);
+    Attention<T>(
+        shape, q.Input(), k.Input(), v.Input(), mask, o.View(), log_sum_exp.data(), executor);
+    AttentionBackward<T>(shape,
+                         d_o.Input(),
+                         q.Input(),
+                         k.Input(),
+                         v.Input(),
+                         mask,
+                         o.Input(),
+                         log_sum_exp.data(),
+                         d_q.View(),
+                         d_k.View(),
+                         d_v.View(),
+                         executor);
   }
 
   AttentionShape shape;
@@ -196,7 +212,8 @@ struct Reference {
             }
             const std::int64_t offset = b * x.mask.strides[0] + a * x.mask.strides[1] +
                                         i * x.mask.strides[2] + j * x.mask.strides[3];
-            score = s.scale * score + (x.mask.added != nullptr ? AsDouble(x.mask.added[offset]) : 0);
+            score =
+                s.scale * score + (x.mask.added != nullptr ? AsDouble(x.mask.added[offset]) : 0);
             if (x.mask.keep != nullptr && x.mask.keep[offset] == 0) score = -kInf;
             if (s.causal && j > i) score = -kInf;
             p[at] = score;
@@ -258,8 +275,10 @@ void ExpectMatchesReference(Problem<T>& problem) {
   problem.Run(SerialExecutor());
   Reference reference(problem);
   const double tolerance = kTolerance<T>;
-  ExpectNear({problem.log_sum_exp.begin(), problem.log_sum_exp.end()}, reference.log_sum_exp,
-             std::is_same_v<T, double> ? 1e-14 : 1e-6, "log_sum_exp");
+  ExpectNear({problem.log_sum_exp.begin(), problem.log_sum_exp.end()},
+             reference.log_sum_exp,
+             std::is_same_v<T, double> ? 1e-14 : 1e-6,
+             "log_sum_exp");
   ExpectNear(problem.o.Elements(), reference.o.Elements(), tolerance, "o");
   ExpectNear(problem.d_q.Elements(), reference.d_q.Elements(), tolerance, "d_q");
   ExpectNear(problem.d_k.Elements(), reference.d_k.Elements(), tolerance, "d_k");
@@ -269,8 +288,9 @@ void ExpectMatchesReference(Problem<T>& problem) {
   }
 }
 
-/// Runs body with each instruction set that is compiled and that this machine has.
-template <typename Body>
+/// Runs body with each instruction set that is compiled and that this machine has; double does not
+/// depend on it.
+template <typename T, typename Body>
 void ForEachTarget(const Body& body) {
   const std::int64_t supported = hwy::SupportedTargets();
   for (const std::int64_t target : {HWY_STATIC_TARGET, HWY_AVX2, HWY_AVX3}) {
@@ -279,6 +299,7 @@ void ForEachTarget(const Body& body) {
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     body();
+    if (std::is_same_v<T, double>) break;
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
@@ -309,13 +330,13 @@ using Types = testing::Types<float, double, BFloat16, Float16>;
 TYPED_TEST_SUITE(AttentionTest, Types);
 
 TYPED_TEST(AttentionTest, MatchesReferenceForEveryMask) {
-  ForEachTarget([] {
+  ForEachTarget<TypeParam>([] {
     for (const Mask mask : kMasks) {
       for (const bool causal : {false, true}) {
         for (const double dropout : {0.0, 0.3}) {
           SCOPED_TRACE(testing::Message() << "mask " << static_cast<int>(mask) << " causal "
                                           << causal << " dropout " << dropout);
-          Problem<TypeParam> problem(Shape(2, 2, 1, 37, 147, 5, causal, dropout), mask);
+          Problem<TypeParam> problem(Shape(1, 2, 1, 37, 147, 5, causal, dropout), mask);
           ExpectMatchesReference(problem);
         }
       }
@@ -324,17 +345,24 @@ TYPED_TEST(AttentionTest, MatchesReferenceForEveryMask) {
 }
 
 TYPED_TEST(AttentionTest, MatchesReferenceForEveryShape) {
-  const AttentionShape shapes[] = {
-      Shape(1, 1, 1, 1, 1, 1),         Shape(1, 1, 1, 1, 200, 64),    Shape(1, 1, 1, 70, 1, 16),
-      Shape(1, 4, 2, 33, 65, 33),      Shape(3, 3, 3, 17, 19, 7),     Shape(1, 1, 1, 16, 20, 256),
-      Shape(1, 1, 1, 150, 270, 32),    Shape(1, 2, 1, 40, 70, 80),    Shape(1, 1, 1, 129, 129, 48),
-      Shape(1, 1, 1, 270, 150, 16, true), Shape(1, 1, 1, 150, 270, 16, true, 0.5),
-      Shape(1, 2, 2, 260, 260, 4, true), Shape(1, 4, 1, 140, 130, 8, true, 0.1)};
-  ForEachTarget([&] {
+  const AttentionShape shapes[] = {Shape(1, 1, 1, 1, 1, 1),
+                                   Shape(1, 1, 1, 1, 200, 64),
+                                   Shape(1, 1, 1, 70, 1, 16),
+                                   Shape(1, 4, 2, 33, 65, 33),
+                                   Shape(3, 3, 3, 17, 19, 7),
+                                   Shape(1, 1, 1, 16, 20, 256),
+                                   Shape(1, 1, 1, 150, 270, 32),
+                                   Shape(1, 2, 1, 40, 70, 80),
+                                   Shape(1, 1, 1, 129, 129, 48),
+                                   Shape(1, 1, 1, 270, 150, 16, true),
+                                   Shape(1, 1, 1, 150, 270, 16, true, 0.5),
+                                   Shape(1, 2, 2, 260, 260, 4, true),
+                                   Shape(1, 4, 1, 140, 130, 8, true, 0.1)};
+  ForEachTarget<TypeParam>([&] {
     for (const AttentionShape& shape : shapes) {
-      SCOPED_TRACE(testing::Message() << shape.heads << "/" << shape.kv_heads << " x "
-                                      << shape.queries << " x " << shape.keys << " x "
-                                      << shape.head_dim);
+      SCOPED_TRACE(testing::Message()
+                   << shape.heads << "/" << shape.kv_heads << " x " << shape.queries << " x "
+                   << shape.keys << " x " << shape.head_dim);
       Problem<TypeParam> problem(shape);
       ExpectMatchesReference(problem);
     }
@@ -385,7 +413,7 @@ TYPED_TEST(AttentionTest, DropsAllAtOne) {
 
 // Models fill masks with the lowest number: where a row has nothing else, all keys weigh the same.
 TEST(Attention, LowestNumberAsMask) {
-  ForEachTarget([] {
+  ForEachTarget<float>([] {
     Problem<float> problem(Shape(1, 1, 1, 3, 200, 8));
     const std::vector<float> lowest(200, std::numeric_limits<float>::lowest());
     problem.mask.added = lowest.data();
@@ -400,7 +428,7 @@ TEST(Attention, LowestNumberAsMask) {
 }
 
 TEST(Attention, LargeScores) {
-  ForEachTarget([] {
+  ForEachTarget<float>([] {
     Problem<float> problem(Shape(1, 1, 1, 40, 200, 8));
     problem.shape.scale = 1e30;
     problem.Run(SerialExecutor());
@@ -417,7 +445,7 @@ TEST(Attention, LargeScores) {
 }
 
 TEST(Attention, NanStaysWithWhatItTouches) {
-  ForEachTarget([] {
+  ForEachTarget<float>([] {
     for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffc00001u}) {
       const auto nan = std::bit_cast<float>(bits);
       Problem<float> clean(Shape(1, 1, 1, 40, 150, 8, true));
@@ -461,8 +489,14 @@ TEST(Attention, GradientsAreSlopes) {
   const auto loss = [&] {
     std::vector<double> lse(problem.log_sum_exp.size());
     Tensor<double> o(problem.o);
-    Attention<double>(problem.shape, problem.q.Input(), problem.k.Input(), problem.v.Input(),
-                      problem.mask, o.View(), lse.data(), SerialExecutor());
+    Attention<double>(problem.shape,
+                      problem.q.Input(),
+                      problem.k.Input(),
+                      problem.v.Input(),
+                      problem.mask,
+                      o.View(),
+                      lse.data(),
+                      SerialExecutor());
     const std::vector<double> y = o.Elements(), d_y = problem.d_o.Elements();
     double sum = 0;
     for (std::size_t i = 0; i < y.size(); ++i) sum += y[i] * d_y[i];

@@ -105,7 +105,7 @@ std::vector<double> ReferenceSoftmax(const std::vector<T>& x, std::size_t n) {
 
 TYPED_TEST(SoftmaxTest, MatchesTheReference) {
   ForEachTarget([] {
-    for (const std::size_t n : {1, 3, 16, 63, 65, 130, 1000, 9001}) {
+    for (const std::size_t n : {1, 3, 16, 63, 65, 130, 1000, 4001}) {
       for (const double range : {0.1, 5.0, 80.0}) {
         const auto x = Random<TypeParam>(3 * n, n, -range, range);
         const auto reference = ReferenceSoftmax(x, n);

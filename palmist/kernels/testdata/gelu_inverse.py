@@ -167,12 +167,13 @@ def report_errors(inverse):
     value = np.array([inverse.form.value(v) for v in x], np.float32)
     near = np.abs(x - inverse.x_min) <= 0.25
     density = np.exp(-0.5 * x * x)
-    print(f"{inverse.form.name}: x* = {inverse.x_min:.15f}, y* = {inverse.y_min:.15f}; errors of D:")
+    minimum = f"x* = {inverse.x_min:.15f}, y* = {inverse.y_min:.15f}"
+    print(f"{inverse.form.name}: {minimum}; errors of D:")
     for kind in ("float", "float16", "bfloat16"):
         error = np.abs(inverse.evaluate(round_to(value, kind), x >= inverse.x_min) - slope)
         rms = math.sqrt(np.sum(error**2 * density) / np.sum(density))
-        print(f"  y in {kind:8}: {error[near].max():.2e} near x*, {error[~near].max():.2e} elsewhere, "
-              f"N(0,1) rms {rms:.2e}")
+        print(f"  y in {kind:8}: {error[near].max():.2e} near x*, "
+              f"{error[~near].max():.2e} elsewhere, N(0,1) rms {rms:.2e}")
 
 
 def compare(inverse, path):
@@ -233,6 +234,22 @@ def inverse_text(inverse):
             f"    {row(scale)},\n    {row(offset)},\n    {{{lines}}}}};\n")
 
 
+STRUCT = """\
+/// The derivative of GELU as a function of its output y, in four pieces: left of the minimum,
+/// and R1, R2, R3 right of it. A piece is a polynomial in t = scale v + offset, where v is
+/// sqrt(ln(min_y / y)), sqrt(y - min_y), y and y; on the left it is the derivative over y.
+struct GeluInverse {
+  float min_x;                ///< where the output is least
+  float min_y;                ///< the least output
+  float min_y_low;            ///< what its rounding to float leaves
+  float left_end;             ///< left of the minimum, outputs above this have derivative 0
+  float scale[4];             ///< of the pieces
+  float offset[4];            ///< of the pieces
+  float coefficients[14][4];  ///< a row for each power, ascending; a column for each piece
+};
+"""
+
+
 def header(inverses):
     log = fit(lambda f: (math.log1p(f) - f) / (f * f), math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8)
     t_end = (ERF_END - MILLS_SHIFT) / (ERF_END + MILLS_SHIFT)
@@ -244,43 +261,35 @@ def header(inverses):
     ratio = fit(of_t, -1, t_end, MILLS_DEGREE)
     t = np.linspace(-1, t_end, 2001)
     exact = np.array([of_t(v) for v in t])
-    print(f"Mills ratio: relative error {np.max(np.abs(np.polyval(ratio[::-1], t) / exact - 1)):.1e}")
+    error = np.max(np.abs(np.polyval(ratio[::-1], t) / exact - 1))
+    print(f"Mills ratio: relative error {error:.1e}")
     return "\n".join([
         "// Made by palmist/kernels/testdata/gelu_inverse.py; run it (with NumPy) to make it anew.",
         "// clang-format off",
         "#pragma once\n",
         "namespace palmist::kernels {\n",
         array("kLog1pCoefficients", log,
-              "ln(1 + f) = f + f^2 p(f), powers of p ascending, for f from sqrt(1/2) - 1 to sqrt(2) - 1."),
+              "ln(1 + f) = f + f^2 p(f), powers of p ascending, for f from sqrt(1/2) - 1 to "
+              "sqrt(2) - 1."),
         "/// Beyond it exp(-a^2/2), and so the output of the erf form, is 0 in float.",
         f"inline constexpr float kErfEnd = {number(ERF_END)};",
         f"inline constexpr float kMillsShift = {number(MILLS_SHIFT)};",
         array("kMillsCoefficients", ratio,
-              "Phi(-a) exp(a^2/2) (a + shift) = p(t), t = (a - shift) / (a + shift), for a from 0 to "
-              "kErfEnd."),
-        "/// Where each of the four pieces of the inverse begins to be used, and where the last ends.",
+              "Phi(-a) exp(a^2/2) (a + shift) = p(t), t = (a - shift) / (a + shift), for a from 0 "
+              "to kErfEnd."),
+        "/// Where pieces of the inverse begin to be used, and where the last ends.",
         f"inline constexpr float kInverseR2Begin = {number(R2_BEGIN)};",
         f"inline constexpr float kInverseR3Begin = {number(R3_BEGIN)};",
         f"inline constexpr float kInverseR3End = {number(Y_END)};\n",
-        "/// The derivative of GELU as a function of its output y, in four pieces: left of the minimum,",
-        "/// and R1, R2, R3 right of it. A piece is a polynomial in t = scale v + offset, where v is",
-        "/// sqrt(ln(min_y / y)), sqrt(y - min_y), y and y; on the left it is the derivative over y.",
-        "struct GeluInverse {",
-        "  float min_x;                ///< where the output is least",
-        "  float min_y;                ///< the least output",
-        "  float min_y_low;            ///< what its rounding to float leaves",
-        "  float left_end;             ///< left of the minimum, outputs above this have derivative 0",
-        "  float scale[4];             ///< of the pieces",
-        "  float offset[4];            ///< of the pieces",
-        "  float coefficients[14][4];  ///< a row for each power, ascending; a column for each piece",
-        "};\n",
+        STRUCT,
         *[inverse_text(i) for i in inverses],
         "}  // namespace palmist::kernels",
         "// clang-format on\n"])
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("header", nargs="?", type=pathlib.Path, default=HEADER)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--compare", type=pathlib.Path)
