@@ -217,8 +217,8 @@ def largest_batch(settings: Settings) -> Iterator[Row]:
                 ours=speed[variant] / speed["eager"],
                 peer=speed["eager"],
                 peer_unit="/s",
-                note=f"{speed[variant]:.3g} /s at batch {batch} against batch {eager_batch}; no bar "
-                "on a CPU",
+                note=f"{speed[variant]:.3g} /s at batch {batch} against batch {eager_batch}; no "
+                "bar on a CPU",
             )
     data = {"variant": "eager", "batch": eager_batch, "budget": budget, "peaks": found["eager"][1]}
     yield Row(
@@ -302,7 +302,8 @@ def _measure_difference(shape: Shape, layers: int, head: bool) -> tuple[float, f
         {n: p.grad for n, p in model.named_parameters() if p.grad is not None}
         for model in (default, lean)
     )
-    same_keys = list(default.state_dict()) == list(lean.state_dict()) and list(expected) == list(got)
+    same_keys = list(default.state_dict()) == list(lean.state_dict())
+    same_keys = same_keys and list(expected) == list(got)
     # A gradient that is zero in exact arithmetic, as that of the key's bias, is rounding alone.
     least = 1e-4 * max(float(g.norm()) for g in expected.values())
     worst = max(

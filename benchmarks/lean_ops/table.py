@@ -9,8 +9,8 @@ class Row:
     """A figure of ours, or of a peer alone, with its bar.
 
     `bar` is (sense, value) with the sense "<=" or ">="; a row without one is published only.
-    `peer_unit` is `unit` by default: of a ratio the peer's own figure is shown. `data` has what else
-    was measured, for plots and JSON.
+    `peer_unit` is `unit` by default: of a ratio the peer's own figure is shown. `data` has what
+    else was measured, for plots and JSON.
     """
 
     what: str

@@ -8,7 +8,6 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -143,6 +142,7 @@ at::Tensor TorchAttention(const at::Tensor& query,
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using AttentionSignature = at::Tensor(const at::Tensor&,
                                       const at::Tensor&,
@@ -154,19 +154,27 @@ using AttentionSignature = at::Tensor(const at::Tensor&,
 
 constexpr const char* kName = "attention";
 
-Triple Forward(const at::Tensor& query,
-               const at::Tensor& key,
-               const at::Tensor& value,
-               const OptionalTensor& mask,
-               const AttentionOptions& options) {
-  static const auto op = FindOperator<Triple(const at::Tensor&,
-                                             const at::Tensor&,
-                                             const at::Tensor&,
-                                             const OptionalTensor&,
-                                             double,
-                                             bool,
-                                             double)>("palmist::attention_fwd");
-  return op.call(query, key, value, mask, options.dropout_p, options.is_causal, options.scale);
+// The seed of a call's mask; none without dropout.
+OptionalTensor SeedOf(const at::Tensor& query, double dropout_p) {
+  return dropout_p > 0 ? OptionalTensor(DrawSeed(query)) : std::nullopt;
+}
+
+Pair Forward(const at::Tensor& query,
+             const at::Tensor& key,
+             const at::Tensor& value,
+             const OptionalTensor& mask,
+             const OptionalTensor& seed,
+             const AttentionOptions& options) {
+  static const auto op = FindOperator<Pair(const at::Tensor&,
+                                           const at::Tensor&,
+                                           const at::Tensor&,
+                                           const OptionalTensor&,
+                                           const OptionalTensor&,
+                                           double,
+                                           bool,
+                                           double)>("palmist::attention_fwd");
+  return op.call(
+      query, key, value, mask, seed, options.dropout_p, options.is_causal, options.scale);
 }
 
 /// Gradients by torch's operators, which can be differentiated again.
@@ -208,12 +216,13 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
                             const at::Tensor& key,
                             const at::Tensor& value,
                             const OptionalTensor& mask,
+                            const OptionalTensor& seed,
                             double dropout_p,
                             bool is_causal,
                             double scale) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [o, lse, seed] = Forward(query, key, value, mask, {dropout_p, is_causal, scale});
-    ctx->save_for_backward({query, key, value, OrUndefined(mask), o, lse, seed});
+    auto [o, lse] = Forward(query, key, value, mask, seed, {dropout_p, is_causal, scale});
+    ctx->save_for_backward({query, key, value, OrUndefined(mask), o, lse, OrUndefined(seed)});
     ctx->saved_data["p"] = dropout_p;
     ctx->saved_data["is_causal"] = is_causal;
     ctx->saved_data["scale"] = scale;
@@ -228,7 +237,7 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
                                                const OptionalTensor&,
                                                const at::Tensor&,
                                                const at::Tensor&,
-                                               const at::Tensor&,
+                                               const OptionalTensor&,
                                                double,
                                                bool,
                                                double)>("palmist::attention_bwd");
@@ -246,11 +255,11 @@ struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
                       OrNone(s[3]),
                       s[4],
                       s[5],
-                      s[6],
+                      OrNone(s[6]),
                       options.dropout_p,
                       options.is_causal,
                       options.scale);
-    return {dq, dk, dv, {}, {}, {}, {}};
+    return {dq, dk, dv, {}, {}, {}, {}, {}};
   }
 };
 
@@ -275,7 +284,7 @@ kernels::HeadsView<T> MutableView(const at::Tensor& tensor) {
 
 kernels::AttentionShape Shape(const at::Tensor& query,
                               const at::Tensor& key,
-                              const at::Tensor& seed,
+                              const OptionalTensor& seed,
                               const AttentionOptions& options) {
   return {.batch = query.size(0),
           .heads = query.size(1),
@@ -308,17 +317,17 @@ kernels::AttentionMask<T> MaskView(const at::Tensor& mask) {
   return view;
 }
 
-Triple ForwardCpu(const at::Tensor& query,
-                  const at::Tensor& key,
-                  const at::Tensor& value,
-                  const OptionalTensor& mask,
-                  double dropout_p,
-                  bool is_causal,
-                  double scale) {
+Pair ForwardCpu(const at::Tensor& query,
+                const at::Tensor& key,
+                const at::Tensor& value,
+                const OptionalTensor& mask,
+                const OptionalTensor& seed,
+                double dropout_p,
+                bool is_causal,
+                double scale) {
   CheckAttention(kName, query, key, value, mask, dropout_p, scale);
   const at::Tensor q = WithUnitStride(query), k = WithUnitStride(key), v = WithUnitStride(value);
   const at::Tensor expanded = ExpandMask(mask, query, key);
-  const at::Tensor seed = dropout_p > 0 ? DrawSeed(query.device()) : at::zeros({1}, at::kLong);
   at::Tensor o = EmptyHeads(query);
   at::Tensor lse = at::empty({query.size(0), query.size(1), query.size(2)},
                              query.options().dtype(ComputeScalarType(query.scalar_type())));
@@ -332,7 +341,7 @@ Triple ForwardCpu(const at::Tensor& query,
                           lse.mutable_data_ptr<kernels::ComputeType<T>>(),
                           TorchExecutor());
   });
-  return {o, lse, seed};
+  return {o, lse};
 }
 
 Triple BackwardCpu(const at::Tensor& d_o,
@@ -342,7 +351,7 @@ Triple BackwardCpu(const at::Tensor& d_o,
                    const OptionalTensor& mask,
                    const at::Tensor& o,
                    const at::Tensor& lse,
-                   const at::Tensor& seed,
+                   const OptionalTensor& seed,
                    double dropout_p,
                    bool is_causal,
                    double scale) {
@@ -367,18 +376,18 @@ Triple BackwardCpu(const at::Tensor& d_o,
   return {dq, dk, dv};
 }
 
-Triple ForwardMeta(const at::Tensor& query,
-                   const at::Tensor& key,
-                   const at::Tensor& value,
-                   const OptionalTensor& mask,
-                   double dropout_p,
-                   bool,
-                   double scale) {
+Pair ForwardMeta(const at::Tensor& query,
+                 const at::Tensor& key,
+                 const at::Tensor& value,
+                 const OptionalTensor& mask,
+                 const OptionalTensor&,
+                 double dropout_p,
+                 bool,
+                 double scale) {
   CheckAttention(kName, query, key, value, mask, dropout_p, scale);
   return {EmptyHeads(query),
           at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2)},
-                           query.options().dtype(ComputeScalarType(query.scalar_type()))),
-          at::empty({1}, query.options().dtype(at::kLong))};
+                           query.options().dtype(ComputeScalarType(query.scalar_type())))};
 }
 
 Triple BackwardMeta(const at::Tensor&,
@@ -388,7 +397,7 @@ Triple BackwardMeta(const at::Tensor&,
                     const OptionalTensor&,
                     const at::Tensor&,
                     const at::Tensor&,
-                    const at::Tensor&,
+                    const OptionalTensor&,
                     double,
                     bool,
                     double) {
@@ -408,7 +417,8 @@ at::Tensor AttentionAutograd(const at::Tensor& query,
   if (!has_kernel || (mask && mask->requires_grad())) {
     return TorchAttention(query, key, value, mask, options);
   }
-  return AttentionFunction::apply(query, key, value, mask, dropout_p, is_causal, options.scale);
+  return AttentionFunction::apply(
+      query, key, value, mask, SeedOf(query, dropout_p), dropout_p, is_causal, options.scale);
 }
 
 at::Tensor ForwardOnly(const at::Tensor& query,
@@ -423,7 +433,7 @@ at::Tensor ForwardOnly(const at::Tensor& query,
   if (!(query.is_cpu() || query.is_meta()) || query.sym_size(3) > 256) {
     return TorchAttention(query, key, value, mask, options);
   }
-  return std::get<0>(Forward(query, key, value, mask, options));
+  return std::get<0>(Forward(query, key, value, mask, SeedOf(query, dropout_p), options));
 }
 
 at::Tensor Call(const at::Tensor& query,
@@ -471,12 +481,11 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
       "bool is_causal=False, *, float? scale=None) -> Tensor",
       {at::Tag::nondeterministic_seeded});
   m.def(
-      "attention_fwd(Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout_p, "
-      "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
-      {at::Tag::nondeterministic_seeded});
+      "attention_fwd(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? seed, "
+      "float dropout_p, bool is_causal, float scale) -> (Tensor, Tensor)");
   m.def(
       "attention_bwd(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? mask, "
-      "Tensor output, Tensor log_sum_exp, Tensor seed, float dropout_p, bool is_causal, "
+      "Tensor output, Tensor log_sum_exp, Tensor? seed, float dropout_p, bool is_causal, "
       "float scale) -> (Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("attention", AttentionAutograd); }

@@ -15,15 +15,8 @@
 namespace palmist::ops {
 namespace {
 
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-
 void CheckProbability(double p) {
   TORCH_CHECK(p >= 0 && p <= 1, "dropout: expected a probability in [0, 1], got ", p);
-}
-
-Pair Forward(const at::Tensor& x, double p) {
-  static const auto op = FindOperator<Pair(const at::Tensor&, double)>("palmist::dropout_fwd");
-  return op.call(x, p);
 }
 
 at::Tensor Apply(const at::Tensor& x, const at::Tensor& seed, double p) {
@@ -51,21 +44,6 @@ struct ApplyFunction : torch::autograd::Function<ApplyFunction> {
   }
 };
 
-struct DropoutFunction : torch::autograd::Function<DropoutFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, double p) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, seed] = Forward(x, p);
-    ctx->save_for_backward({seed});
-    ctx->saved_data["p"] = p;
-    return y;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    return {Apply(grads[0], ctx->get_saved_variables()[0], ctx->saved_data["p"].toDouble()),
-            at::Tensor()};
-  }
-};
-
 at::Tensor ApplyCpu(const at::Tensor& x, const at::Tensor& seed, double p) {
   CheckFloating("dropout", "input", x);
   CheckProbability(p);
@@ -87,30 +65,21 @@ at::Tensor ApplyComposed(const at::Tensor& x, const at::Tensor& seed, double p) 
   return (x.contiguous() * (1 / (1 - p))).masked_fill_(kept.logical_not(), 0);
 }
 
-Pair ForwardAnyDevice(const at::Tensor& x, double p) {
-  at::Tensor seed = DrawSeed(x.device());
-  return {Apply(x, seed, p), seed};
-}
-
 at::Tensor ApplyMeta(const at::Tensor& x, const at::Tensor&, double p) {
   CheckFloating("dropout", "input", x);
   CheckProbability(p);
   return at::empty_like(x, at::MemoryFormat::Contiguous);
 }
 
-Pair ForwardMeta(const at::Tensor& x, double p) {
-  return {ApplyMeta(x, {}, p), at::empty({1}, x.options().dtype(at::kLong))};
-}
-
 at::Tensor DropoutAutograd(const at::Tensor& x, double p, bool training) {
   CheckProbability(p);
   if (!training || p == 0) return x.clone();
-  return DropoutFunction::apply(x, p);
+  return ApplyFunction::apply(x, DrawSeed(x), p);
 }
 
 at::Tensor DropoutForwardOnly(const at::Tensor& x, double p, bool training) {
   CheckProbability(p);
-  return training && p > 0 ? std::get<0>(Forward(x, p)) : x.clone();
+  return training && p > 0 ? Apply(x, DrawSeed(x), p) : x.clone();
 }
 
 at::Tensor ApplyAutograd(const at::Tensor& x, const at::Tensor& seed, double p) {
@@ -130,8 +99,6 @@ at::Tensor Dropout(const at::Tensor& input, double p, bool training) {
 TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def("dropout(Tensor input, float p=0.5, bool training=True) -> Tensor",
         {at::Tag::nondeterministic_seeded});
-  m.def("dropout_fwd(Tensor input, float p) -> (Tensor, Tensor)",
-        {at::Tag::nondeterministic_seeded});
   m.def("dropout_apply(Tensor input, Tensor seed, float p) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) {
@@ -140,13 +107,9 @@ TORCH_LIBRARY_IMPL(palmist, Autograd, m) {
 }
 TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
   m.impl("dropout", DropoutForwardOnly);
-  m.impl("dropout_fwd", ForwardAnyDevice);
   m.impl("dropout_apply", ApplyComposed);
 }
 TORCH_LIBRARY_IMPL(palmist, CPU, m) { m.impl("dropout_apply", ApplyCpu); }
-TORCH_LIBRARY_IMPL(palmist, Meta, m) {
-  m.impl("dropout_fwd", ForwardMeta);
-  m.impl("dropout_apply", ApplyMeta);
-}
+TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("dropout_apply", ApplyMeta); }
 
 }  // namespace palmist::ops

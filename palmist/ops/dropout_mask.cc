@@ -6,10 +6,14 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/GradMode.h>
+#include <torch/library.h>
 
 #include <array>
 #include <cmath>
 #include <mutex>
+
+#include "palmist/ops/tensors.h"
 
 namespace palmist::ops {
 namespace {
@@ -26,24 +30,34 @@ Halves Multiply(const at::Tensor& x, int64_t factor) {
   return {product.__rshift__(32).__and__(kLow), product.__and__(kLow)};
 }
 
-}  // namespace
-
-at::Tensor DrawSeed(at::Device device) {
+at::Tensor Draw(const at::Tensor& like) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   at::Tensor seed = at::empty({1}, at::kLong);
-  const std::lock_guard lock(generator.mutex());
-  *seed.mutable_data_ptr<int64_t>() =
-      static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
-  return seed.to(device, /*non_blocking=*/true);
+  {
+    const std::lock_guard lock(generator.mutex());
+    *seed.mutable_data_ptr<int64_t>() =
+        static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
+  }
+  return seed.to(like.device(), /*non_blocking=*/true);
 }
 
-kernels::DropoutSpec ToSpec(const at::Tensor& seed, double p) {
-  TORCH_CHECK(seed.scalar_type() == at::kLong && seed.numel() == 1,
-              "dropout: expected a seed of one int64, got ",
-              seed.numel(),
-              " of ",
-              seed.scalar_type());
-  return {p, static_cast<uint64_t>(seed.item<int64_t>())};
+at::Tensor DrawMeta(const at::Tensor& like) {
+  return at::empty({1}, like.options().dtype(at::kLong));
+}
+
+}  // namespace
+
+at::Tensor DrawSeed(const at::Tensor& like) {
+  static const auto op = FindOperator<at::Tensor(const at::Tensor&)>("palmist::dropout_seed");
+  const c10::AutoGradMode guard(false);
+  return op.call(like.detach());
+}
+
+kernels::DropoutSpec ToSpec(const std::optional<at::Tensor>& seed, double p) {
+  if (p == 0) return {};
+  TORCH_CHECK(seed && seed->scalar_type() == at::kLong && seed->numel() == 1,
+              "dropout: expected a seed of one int64, as palmist::dropout_seed makes");
+  return {p, static_cast<uint64_t>(seed->item<int64_t>())};
 }
 
 at::Tensor DropoutMask(
@@ -76,5 +90,11 @@ at::Tensor DropoutMask(
   const at::Tensor bits = at::stack(words, 1).view({rows, padded});
   return bits.narrow(1, 0, columns).ge(static_cast<int64_t>(std::llround(p * 0x1p32)));
 }
+
+TORCH_LIBRARY_FRAGMENT(palmist, m) {
+  m.def("dropout_seed(Tensor like) -> Tensor", {at::Tag::nondeterministic_seeded});
+}
+TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) { m.impl("dropout_seed", Draw); }
+TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("dropout_seed", DrawMeta); }
 
 }  // namespace palmist::ops

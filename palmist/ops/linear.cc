@@ -22,6 +22,12 @@ using LinearSignature = at::Tensor(const at::Tensor&,
 void Check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias) {
   CheckFloating("linear", "input", x);
   CheckFloating("linear", "weight", weight);
+  TORCH_CHECK(weight.device() == x.device(),
+              "linear: expected the weight on ",
+              x.device(),
+              " as the input, got ",
+              weight.device(),
+              "; move one of them");
   TORCH_CHECK(weight.dim() == 2,
               "linear: expected a weight of two dimensions [out, in], got shape ",
               weight.sym_sizes());

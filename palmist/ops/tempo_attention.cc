@@ -1,6 +1,5 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -17,12 +16,13 @@ namespace palmist::ops {
 namespace {
 
 using OptionalTensor = std::optional<at::Tensor>;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr const char* kName = "tempo_attention";
 
 // Drops scores of [..., Sq, Sk], contiguous, as palmist::attention would.
-at::Tensor DropScores(const at::Tensor& p, const at::Tensor& seed, double dropout_p) {
+at::Tensor DropScores(const at::Tensor& p, const OptionalTensor& seed, double dropout_p) {
   at::Tensor dropped = at::empty_like(p);
   if (p.numel() == 0) return dropped;
   DispatchStorage(p.scalar_type(), [&]<typename T>(T) {
@@ -35,15 +35,15 @@ at::Tensor DropScores(const at::Tensor& p, const at::Tensor& seed, double dropou
   return dropped;
 }
 
-Triple ForwardCpu(const at::Tensor& query,
-                  const at::Tensor& key,
-                  const at::Tensor& value,
-                  const OptionalTensor& mask,
-                  double dropout_p,
-                  bool is_causal,
-                  double scale) {
+Pair ForwardCpu(const at::Tensor& query,
+                const at::Tensor& key,
+                const at::Tensor& value,
+                const OptionalTensor& mask,
+                const OptionalTensor& seed,
+                double dropout_p,
+                bool is_causal,
+                double scale) {
   CheckAttention(kName, query, key, value, mask, dropout_p, scale);
-  const at::Tensor seed = dropout_p > 0 ? DrawSeed(query.device()) : at::zeros({1}, at::kLong);
   const int64_t heads = query.size(1);
   at::Tensor p =
       Scores(query, RepeatHeads(key, heads), mask, {dropout_p, is_causal, scale}).contiguous();
@@ -53,7 +53,7 @@ Triple ForwardCpu(const at::Tensor& query,
   at::Tensor o = EmptyHeads(query);
   o.copy_(
       at::matmul(dropout_p > 0 ? DropScores(p, seed, dropout_p) : p, RepeatHeads(value, heads)));
-  return {o, p, seed};
+  return {o, p};
 }
 
 Triple BackwardCpu(const at::Tensor& d_o,
@@ -61,7 +61,7 @@ Triple BackwardCpu(const at::Tensor& d_o,
                    const at::Tensor& key,
                    const at::Tensor& value,
                    const at::Tensor& p,
-                   const at::Tensor& seed,
+                   const OptionalTensor& seed,
                    double dropout_p,
                    double scale) {
   const int64_t heads = query.size(1);
@@ -88,33 +88,21 @@ struct TempoAttentionFunction : torch::autograd::Function<TempoAttentionFunction
                             const at::Tensor& key,
                             const at::Tensor& value,
                             const OptionalTensor& mask,
+                            const OptionalTensor& seed,
                             double dropout_p,
                             bool is_causal,
                             double scale) {
-    static const auto op = FindOperator<Triple(const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const OptionalTensor&,
-                                               double,
-                                               bool,
-                                               double)>("palmist::tempo_attention_fwd");
+    static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::tempo_attention_fwd");
     const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [o, p, seed] = op.call(query, key, value, mask, dropout_p, is_causal, scale);
-    ctx->save_for_backward({query, key, value, p, seed});
+    auto [o, p] = op.call(query, key, value, mask, seed, dropout_p, is_causal, scale);
+    ctx->save_for_backward({query, key, value, p, OrUndefined(seed)});
     ctx->saved_data["p"] = dropout_p;
     ctx->saved_data["scale"] = scale;
     return o;
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op = FindOperator<Triple(const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               double,
-                                               double)>("palmist::tempo_attention_bwd");
+    static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::tempo_attention_bwd");
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "tempo_attention: expected one differentiation, got a second; use "
                 "palmist::attention for gradients of gradients");
@@ -124,10 +112,10 @@ struct TempoAttentionFunction : torch::autograd::Function<TempoAttentionFunction
                                       s[1],
                                       s[2],
                                       s[3],
-                                      s[4],
+                                      OrNone(s[4]),
                                       ctx->saved_data["p"].toDouble(),
                                       ctx->saved_data["scale"].toDouble());
-    return {dq, dk, dv, {}, {}, {}, {}};
+    return {dq, dk, dv, {}, {}, {}, {}, {}};
   }
 };
 
@@ -143,21 +131,23 @@ at::Tensor TempoAttentionAutograd(const at::Tensor& query,
     return Attention(query, key, value, mask, dropout_p, is_causal, scale);
   }
   const double checked = CheckAttention(kName, query, key, value, mask, dropout_p, scale);
-  return TempoAttentionFunction::apply(query, key, value, mask, dropout_p, is_causal, checked);
+  const OptionalTensor seed = dropout_p > 0 ? OptionalTensor(DrawSeed(query)) : std::nullopt;
+  return TempoAttentionFunction::apply(
+      query, key, value, mask, seed, dropout_p, is_causal, checked);
 }
 
-Triple ForwardMeta(const at::Tensor& query,
-                   const at::Tensor& key,
-                   const at::Tensor&,
-                   const OptionalTensor&,
-                   double,
-                   bool,
-                   double) {
+Pair ForwardMeta(const at::Tensor& query,
+                 const at::Tensor& key,
+                 const at::Tensor&,
+                 const OptionalTensor&,
+                 const OptionalTensor&,
+                 double,
+                 bool,
+                 double) {
   return {
       EmptyHeads(query),
       at::empty_symint({query.sym_size(0), query.sym_size(1), query.sym_size(2), key.sym_size(2)},
-                       query.options()),
-      at::empty({1}, query.options().dtype(at::kLong))};
+                       query.options())};
 }
 
 Triple BackwardMeta(const at::Tensor&,
@@ -165,7 +155,7 @@ Triple BackwardMeta(const at::Tensor&,
                     const at::Tensor& key,
                     const at::Tensor& value,
                     const at::Tensor&,
-                    const at::Tensor&,
+                    const OptionalTensor&,
                     double,
                     double) {
   return {at::empty_symint(query.sym_sizes(), query.options()),
@@ -192,12 +182,11 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
       "float dropout_p=0.0, bool is_causal=False, *, float? scale=None) -> Tensor",
       {at::Tag::nondeterministic_seeded});
   m.def(
-      "tempo_attention_fwd(Tensor query, Tensor key, Tensor value, Tensor? mask, float dropout_p, "
-      "bool is_causal, float scale) -> (Tensor, Tensor, Tensor)",
-      {at::Tag::nondeterministic_seeded});
+      "tempo_attention_fwd(Tensor query, Tensor key, Tensor value, Tensor? mask, Tensor? seed, "
+      "float dropout_p, bool is_causal, float scale) -> (Tensor, Tensor)");
   m.def(
       "tempo_attention_bwd(Tensor grad, Tensor query, Tensor key, Tensor value, "
-      "Tensor probabilities, Tensor seed, float dropout_p, float scale) -> "
+      "Tensor probabilities, Tensor? seed, float dropout_p, float scale) -> "
       "(Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("tempo_attention", TempoAttentionAutograd); }

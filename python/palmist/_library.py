@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import torch
+from torch._library.effects import EffectType
+from torch.library import _register_effectful_op
 
 
 def find_library(stem: str) -> Path:
@@ -43,7 +45,15 @@ def built_for(path: Path) -> str | None:
 def load_operators() -> None:
     """Loads the operators into `torch.ops.palmist`, once; raises ImportError where it cannot."""
     if not hasattr(torch.ops.palmist, "linear_cross_entropy"):
-        load(find_library("palmist_ops"))
+        path = find_library("palmist_ops")
+        load(path)
+        # Whoever draws again in backward gets another mask. The tag nondeterministic_seeded keeps
+        # the partitioners of torch.compile from it, but not where activation_memory_budget is below
+        # 1; an effect does (torch 2.11, https://github.com/pytorch/pytorch/issues/190758).
+        _register_effectful_op("palmist::dropout_seed", EffectType.ORDERED)
+        cuda = path.with_name("libpalmist_ops_cuda.so")
+        if cuda.is_file() and torch.cuda.is_available():
+            load(cuda)
 
 
 def load(path: Path) -> None:
