@@ -17,7 +17,6 @@
 
 #include "hwy/aligned_allocator.h"
 #include "hwy/highway.h"
-#include "palmist/base/rng.h"
 #include "palmist/kernels/cpu/philox-inl.h"
 #include "palmist/kernels/cpu/tile_gemm-inl.h"
 #include "palmist/kernels/cpu/vector-inl.h"
@@ -78,44 +77,6 @@ HWY_INLINE FloatVec ExpNegative(FloatVec x) {
   return hn::Mul(p, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
 }
 
-/// Makes the four words of each lane's counter (philox.h), given as its low and high half.
-HWY_INLINE void DropoutWords(std::uint64_t seed, Words low, Words high, Words* words) {
-  const hn::RebindToUnsigned<FloatTag> d;
-#if HWY_TARGET == HWY_SCALAR
-  const auto block =
-      Philox4x32({hn::GetLane(low), hn::GetLane(high), 0, 0},
-                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
-  for (std::size_t w = 0; w < 4; ++w) words[w] = hn::Set(d, block[w]);
-#else
-  const hn::Repartition<std::uint64_t, decltype(d)> wide;
-  const auto multiply = [&](Words x, std::uint32_t by, Words& product_high, Words& product_low) {
-    const auto factor = hn::Set(d, by);
-    const auto even = hn::MulEven(x, factor);
-    const auto odd = hn::MulEven(hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(wide, x))), factor);
-    product_high = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-    product_low = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(odd)), hn::BitCast(d, even));
-  };
-  auto key0 = static_cast<std::uint32_t>(seed);
-  auto key1 = static_cast<std::uint32_t>(seed >> 32);
-  Words x0 = low, x1 = high, x2 = hn::Zero(d), x3 = hn::Zero(d);
-  for (int round = 0; round < 10; ++round) {
-    Words high0, low0, high1, low1;
-    multiply(x0, 0xD2511F53u, high0, low0);
-    multiply(x2, 0xCD9E8D57u, high1, low1);
-    x0 = hn::Xor(hn::Xor(high1, x1), hn::Set(d, key0));
-    x2 = hn::Xor(hn::Xor(high0, x3), hn::Set(d, key1));
-    x1 = low1;
-    x3 = low0;
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  words[0] = x0;
-  words[1] = x1;
-  words[2] = x2;
-  words[3] = x3;
-#endif
-}
-
 /// One panel of queries against one tile of keys.
 struct PanelTile {
   std::int64_t batch, head;
@@ -161,7 +122,7 @@ HWY_INLINE void ForEachScore(const AttentionShape& shape,
           // No carry: a block's first counter ends in four zero bits.
           const auto counter =
               hn::Or(hn::Load(d32, low), hn::Set(d32, static_cast<std::uint32_t>(r)));
-          DropoutWords(rule.seed, counter, hn::Load(d32, high), words);
+          DropoutWords(d32, rule.seed, counter, hn::Load(d32, high), words);
           for (std::size_t w = 0; w < 4; ++w) {
             const std::size_t j = block + r + 16 * w;
             if (j >= keys) break;

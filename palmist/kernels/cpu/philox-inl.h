@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "hwy/highway.h"
+#include "palmist/base/rng.h"
 #include "palmist/kernels/cpu/vector-inl.h"
 #include "palmist/kernels/philox.h"
 
@@ -42,55 +43,68 @@ struct DropoutRule {
   double scale;             ///< 1 / (1 - p); 0 where all are dropped
 };
 
-/// Writes the 32-bit words of the 64 elements of block `block`. @pre words is aligned as a vector
-HWY_INLINE void DropoutBlock(std::uint64_t seed,
-                             std::uint64_t block,
-                             std::uint32_t* HWY_RESTRICT words) {
+/// Makes the four words of each lane's counter, given as its low and high half (philox.h).
+template <class D>
+HWY_INLINE void DropoutWords(
+    D d32, std::uint64_t seed, hn::Vec<D> low, hn::Vec<D> high, hn::Vec<D>* words) {
 #if HWY_TARGET == HWY_SCALAR
-  for (std::uint64_t i = 0; i < kDropoutBlock; ++i) {
-    words[i] = DropoutBits(seed, block * kDropoutBlock + i);
-  }
+  const auto block =
+      Philox4x32({hn::GetLane(low), hn::GetLane(high), 0, 0},
+                 {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  for (std::size_t word = 0; word < 4; ++word) words[word] = hn::Set(d32, block[word]);
 #else
   // Counters lie in 64-bit lanes, of which only the lower halves count: a product of lower halves
   // then has one word of the next state in its lower half, where it is needed, and the other one
   // shift away. Even and odd counters are two vectors, so that one blend joins them in the end.
-  const hn::ScalableTag<std::uint32_t> d32;
-  const hn::ScalableTag<std::uint64_t> d64;
-  using V = hn::Vec<decltype(d32)>;
-  const auto high = [&](auto product) { return hn::BitCast(d32, hn::ShiftRight<32>(product)); };
+  const hn::Repartition<std::uint64_t, D> d64;
+  using V = hn::Vec<D>;
+  const auto upper = [&](auto wide) { return hn::BitCast(d32, hn::ShiftRight<32>(wide)); };
   const auto m0 = hn::Set(d32, 0xD2511F53u);
   const auto m1 = hn::Set(d32, 0xCD9E8D57u);
+  V even[4] = {low, high, hn::Zero(d32), hn::Zero(d32)};
+  V odd[4] = {
+      upper(hn::BitCast(d64, low)), upper(hn::BitCast(d64, high)), hn::Zero(d32), hn::Zero(d32)};
+  auto key0 = static_cast<std::uint32_t>(seed);
+  auto key1 = static_cast<std::uint32_t>(seed >> 32);
+  const auto round = [&](V* x) {
+    const auto product0 = hn::MulEven(x[0], m0);
+    const auto product1 = hn::MulEven(x[2], m1);
+    x[0] = hn::Xor(hn::Xor(upper(product1), hn::Set(d32, key0)), x[1]);
+    x[1] = hn::BitCast(d32, product1);
+    x[2] = hn::Xor(hn::Xor(upper(product0), hn::Set(d32, key1)), x[3]);
+    x[3] = hn::BitCast(d32, product0);
+  };
+  HWY_UNROLL(10)
+  for (int r = 0; r < 10; ++r) {
+    round(even);
+    round(odd);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  for (std::size_t word = 0; word < 4; ++word) {
+    const auto shifted = hn::ShiftLeft<32>(hn::BitCast(d64, odd[word]));
+    words[word] = hn::OddEven(hn::BitCast(d32, shifted), even[word]);
+  }
+#endif
+}
+
+/// Writes the 32-bit words of the 64 elements of block `block`. @pre words is aligned as a vector
+HWY_INLINE void DropoutBlock(std::uint64_t seed,
+                             std::uint64_t block,
+                             std::uint32_t* HWY_RESTRICT words) {
+  const hn::ScalableTag<std::uint32_t> d32;
   const std::uint64_t first = block * 16;
   const std::size_t lanes = hn::Lanes(d32);
   for (std::size_t i = 0; i < 16; i += lanes) {
     // No carry: the position of the block's first counter ends in four zero bits.
-    const V position = hn::Iota(d32, static_cast<std::uint32_t>(first + i));
-    const V upper = hn::Set(d32, static_cast<std::uint32_t>(first >> 32));
-    V even[4] = {position, upper, hn::Zero(d32), hn::Zero(d32)};
-    V odd[4] = {high(hn::BitCast(d64, position)), upper, hn::Zero(d32), hn::Zero(d32)};
-    auto key0 = static_cast<std::uint32_t>(seed);
-    auto key1 = static_cast<std::uint32_t>(seed >> 32);
-    const auto round = [&](V* x) {
-      const auto product0 = hn::MulEven(x[0], m0);
-      const auto product1 = hn::MulEven(x[2], m1);
-      x[0] = hn::Xor(hn::Xor(high(product1), hn::Set(d32, key0)), x[1]);
-      x[1] = hn::BitCast(d32, product1);
-      x[2] = hn::Xor(hn::Xor(high(product0), hn::Set(d32, key1)), x[3]);
-      x[3] = hn::BitCast(d32, product0);
-    };
-    HWY_UNROLL(10)
-    for (int r = 0; r < 10; ++r) {
-      round(even);
-      round(odd);
-      key0 += 0x9E3779B9u;
-      key1 += 0xBB67AE85u;
-    }
+    const auto low = hn::Iota(d32, static_cast<std::uint32_t>(first + i));
+    const auto high = hn::Set(d32, static_cast<std::uint32_t>(first >> 32));
+    hn::Vec<decltype(d32)> four[4];
+    DropoutWords(d32, seed, low, high, four);
     for (std::size_t word = 0; word < 4; ++word) {
-      const auto shifted = hn::ShiftLeft<32>(hn::BitCast(d64, odd[word]));
-      hn::Store(hn::OddEven(hn::BitCast(d32, shifted), even[word]), d32, words + word * 16 + i);
+      hn::Store(four[word], d32, words + word * 16 + i);
     }
   }
-#endif
 }
 
 /// Returns which of Lanes(d) elements are kept, given their words.

@@ -11,35 +11,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "hwy/targets.h"
 #include "palmist/base/rng.h"
 #include "palmist/base/thread_pool.h"
+#include "palmist/kernels/test/kernel_testing.h"
 
 namespace palmist::kernels {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kLargestInput = 3;
-
-template <typename T>
-T FromDouble(double x) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return ToBFloat16(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<T, Float16>) {
-    return ToFloat16(static_cast<float>(x));
-  } else {
-    return static_cast<T>(x);
-  }
-}
-
-template <typename T>
-double AsDouble(T x) {
-  if constexpr (std::is_floating_point_v<T>) {
-    return x;
-  } else {
-    return ToFloat(x);
-  }
-}
 
 /// What the reference may be missed by, relative to the largest magnitude of a tensor or, where
 /// that is small for cancellation, of the inputs.
@@ -57,7 +37,7 @@ struct Tensor {
         head_stride(dim + 3),
         row_stride(heads * head_stride + 5),
         batch_stride(length * row_stride + 7),
-        values(static_cast<std::size_t>(batch * batch_stride), FromDouble<T>(kGap)) {}
+        values(static_cast<std::size_t>(batch * batch_stride), As<T>(kGap)) {}
 
   T& At(std::int64_t b, std::int64_t h, std::int64_t s, std::int64_t d) {
     return values[static_cast<std::size_t>(b * batch_stride + h * head_stride + s * row_stride +
@@ -76,20 +56,20 @@ struct Tensor {
   }
 
   void Randomise(Rng& rng) {
-    ForEach([&](T& x) { x = FromDouble<T>(kLargestInput * (2 * rng.Uniform() - 1)); });
+    ForEach([&](T& x) { x = As<T>(kLargestInput * (2 * rng.Uniform() - 1)); });
   }
 
   /// Returns the elements in order.
   std::vector<double> Elements() {
     std::vector<double> elements;
-    ForEach([&](T& x) { elements.push_back(AsDouble(x)); });
+    ForEach([&](T& x) { elements.push_back(Value(x)); });
     return elements;
   }
 
   /// Returns how many values beside the elements were written over.
   std::int64_t GapsWritten() {
     std::int64_t kept = 0, elements = 0;
-    for (const T& x : values) kept += AsDouble(x) == AsDouble(FromDouble<T>(kGap));
+    for (const T& x : values) kept += Value(x) == Value(As<T>(kGap));
     ForEach([&](T&) { ++elements; });
     return static_cast<std::int64_t>(values.size()) - elements - kept;
   }
@@ -150,7 +130,7 @@ struct Problem {
       const auto row = static_cast<std::int64_t>(i) / step / std::max<std::int64_t>(shape.keys, 1);
       // Every fifth row of the full masks hides all keys, whole tiles of them at the start.
       const bool hidden = rng.Uniform() < 0.3 || (!per_key && row % 5 == 3);
-      mask_added[i] = FromDouble<T>(hidden ? -kInf : rng.Uniform());
+      mask_added[i] = As<T>(hidden ? -kInf : rng.Uniform());
       mask_keep[i] = hidden ? 0 : 1;
     }
     if (added) {
@@ -208,12 +188,11 @@ struct Reference {
           each([&](std::int64_t j, std::size_t at) {
             double score = 0;
             for (std::int64_t d = 0; d < s.head_dim; ++d) {
-              score += AsDouble(x.q.At(b, a, i, d)) * AsDouble(x.k.At(b, g, j, d));
+              score += Value(x.q.At(b, a, i, d)) * Value(x.k.At(b, g, j, d));
             }
             const std::int64_t offset = b * x.mask.strides[0] + a * x.mask.strides[1] +
                                         i * x.mask.strides[2] + j * x.mask.strides[3];
-            score =
-                s.scale * score + (x.mask.added != nullptr ? AsDouble(x.mask.added[offset]) : 0);
+            score = s.scale * score + (x.mask.added != nullptr ? Value(x.mask.added[offset]) : 0);
             if (x.mask.keep != nullptr && x.mask.keep[offset] == 0) score = -kInf;
             if (s.causal && j > i) score = -kInf;
             p[at] = score;
@@ -228,8 +207,8 @@ struct Reference {
             if (top != -kInf) p[at] /= sum;
             d_p[at] = 0;
             for (std::int64_t d = 0; d < s.head_dim; ++d) {
-              const double out_gradient = AsDouble(x.d_o.At(b, a, i, d));
-              const double value = AsDouble(x.v.At(b, g, j, d));
+              const double out_gradient = Value(x.d_o.At(b, a, i, d));
+              const double value = Value(x.v.At(b, g, j, d));
               o.At(b, a, i, d) += p[at] * kept[at] * value;
               d_v.At(b, g, j, d) += p[at] * kept[at] * out_gradient;
               d_p[at] += kept[at] * out_gradient * value;
@@ -239,8 +218,8 @@ struct Reference {
           each([&](std::int64_t j, std::size_t at) {
             const double d_s = s.scale * p[at] * (d_p[at] - mean);
             for (std::int64_t d = 0; d < s.head_dim; ++d) {
-              d_q.At(b, a, i, d) += d_s * AsDouble(x.k.At(b, g, j, d));
-              d_k.At(b, g, j, d) += d_s * AsDouble(x.q.At(b, a, i, d));
+              d_q.At(b, a, i, d) += d_s * Value(x.k.At(b, g, j, d));
+              d_k.At(b, g, j, d) += d_s * Value(x.q.At(b, a, i, d));
             }
           });
         }
@@ -288,21 +267,14 @@ void ExpectMatchesReference(Problem<T>& problem) {
   }
 }
 
-/// Runs body with each instruction set that is compiled and that this machine has; double does not
-/// depend on it.
+/// Runs body with each instruction set, once for double, which depends on none.
 template <typename T, typename Body>
-void ForEachTarget(const Body& body) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_STATIC_TARGET, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+void ForEachTargetOf(const Body& body) {
+  if constexpr (std::is_same_v<T, double>) {
     body();
-    if (std::is_same_v<T, double>) break;
+  } else {
+    ForEachTarget(body);
   }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 AttentionShape Shape(std::int64_t batch,
@@ -330,7 +302,7 @@ using Types = testing::Types<float, double, BFloat16, Float16>;
 TYPED_TEST_SUITE(AttentionTest, Types);
 
 TYPED_TEST(AttentionTest, MatchesReferenceForEveryMask) {
-  ForEachTarget<TypeParam>([] {
+  ForEachTargetOf<TypeParam>([] {
     for (const Mask mask : kMasks) {
       for (const bool causal : {false, true}) {
         for (const double dropout : {0.0, 0.3}) {
@@ -358,7 +330,7 @@ TYPED_TEST(AttentionTest, MatchesReferenceForEveryShape) {
                                    Shape(1, 1, 1, 150, 270, 16, true, 0.5),
                                    Shape(1, 2, 2, 260, 260, 4, true),
                                    Shape(1, 4, 1, 140, 130, 8, true, 0.1)};
-  ForEachTarget<TypeParam>([&] {
+  ForEachTargetOf<TypeParam>([&] {
     for (const AttentionShape& shape : shapes) {
       SCOPED_TRACE(testing::Message()
                    << shape.heads << "/" << shape.kv_heads << " x " << shape.queries << " x "
@@ -407,13 +379,13 @@ TYPED_TEST(AttentionTest, DropsAllAtOne) {
   Problem<TypeParam> problem(Shape(1, 2, 1, 40, 70, 8, false, 1));
   problem.Run(SerialExecutor());
   for (Tensor<TypeParam>* x : {&problem.o, &problem.d_q, &problem.d_k, &problem.d_v}) {
-    x->ForEach([](const TypeParam& y) { EXPECT_EQ(AsDouble(y), 0); });
+    x->ForEach([](const TypeParam& y) { EXPECT_EQ(Value(y), 0); });
   }
 }
 
 // Models fill masks with the lowest number: where a row has nothing else, all keys weigh the same.
 TEST(Attention, LowestNumberAsMask) {
-  ForEachTarget<float>([] {
+  ForEachTargetOf<float>([] {
     Problem<float> problem(Shape(1, 1, 1, 3, 200, 8));
     const std::vector<float> lowest(200, std::numeric_limits<float>::lowest());
     problem.mask.added = lowest.data();
@@ -428,7 +400,7 @@ TEST(Attention, LowestNumberAsMask) {
 }
 
 TEST(Attention, LargeScores) {
-  ForEachTarget<float>([] {
+  ForEachTargetOf<float>([] {
     Problem<float> problem(Shape(1, 1, 1, 40, 200, 8));
     problem.shape.scale = 1e30;
     problem.Run(SerialExecutor());
@@ -445,7 +417,7 @@ TEST(Attention, LargeScores) {
 }
 
 TEST(Attention, NanStaysWithWhatItTouches) {
-  ForEachTarget<float>([] {
+  ForEachTargetOf<float>([] {
     for (const std::uint32_t bits : {0x7fc00000u, 0x7fffffffu, 0xffc00001u}) {
       const auto nan = std::bit_cast<float>(bits);
       Problem<float> clean(Shape(1, 1, 1, 40, 150, 8, true));

@@ -5,33 +5,21 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numbers>
 #include <random>
 #include <vector>
 
-#include "hwy/targets.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/kernels/gelu.h"
 #include "palmist/kernels/scalar.h"
+#include "palmist/kernels/test/gelu_reference.h"
+#include "palmist/kernels/test/kernel_testing.h"
 
 namespace palmist::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr GeluKind kKinds[] = {GeluKind::kErf, GeluKind::kTanh};
 
 double MinX(GeluKind kind) { return kind == GeluKind::kErf ? -0.751791524693564 : -0.752461422; }
-
-double ExactSlope(double x, GeluKind kind) {
-  if (std::abs(x) > 40) return x > 0 ? 1 : 0;
-  if (kind == GeluKind::kErf) {
-    return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) +
-           x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
-  }
-  const double steep = std::sqrt(8 / std::numbers::pi);
-  const double s = 1 / (1 + std::exp(-steep * (x + 0.044715 * x * x * x)));
-  return s + x * s * (1 - s) * steep * (1 + 3 * 0.044715 * x * x);
-}
 
 template <typename T>
 struct Output {
@@ -57,27 +45,12 @@ void ExpectSameBytes(const std::vector<T>& a, const std::vector<T>& b) {
   ASSERT_TRUE(a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
 }
 
-/// Runs body with each instruction set that is compiled and that this machine has.
-template <typename Body>
-void ForEachTarget(const Body& body) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_STATIC_TARGET, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-}
-
 /// Checks outputs, bits and slopes; slopes against `near` (|x - x*| <= 0.25) and `far`, which are
 /// for the slope before it is rounded to T.
 template <typename T, typename Round>
 void CheckSlopes(const std::vector<T>& x, const Round& round, double near, double far) {
   ForEachTarget([&] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const Output<T> output(x, kind);
       std::vector<T> y(x.size());
       Gelu<T>(x, y, kind, SerialExecutor());
@@ -97,7 +70,7 @@ void CheckSlopes(const std::vector<T>& x, const Round& round, double near, doubl
         }
         ASSERT_EQ(ToFloat(rounded[i]), ToFloat(round(slope[i])));
         const double allowed = std::abs(v - MinX(kind)) <= 0.25 ? near : far;
-        ASSERT_NEAR(slope[i], ExactSlope(v, kind), allowed)
+        ASSERT_NEAR(slope[i], ExactGeluSlope(v, kind), allowed)
             << v << (kind == GeluKind::kErf ? " erf" : " tanh");
         if (v < -6) {
           ASSERT_LE(std::abs(slope[i]), 1e-7) << v;
@@ -140,7 +113,7 @@ TEST(GeluOutputTest, FloatSweep) {
 
 TEST(GeluOutputTest, PiecesMeet) {
   ForEachTarget([] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       for (const float edge : {0.93f, 2.4f, 5.2f}) {
         Output<float> output(std::vector<float>(9, 1.0f), kind);
         float y = edge;
@@ -159,7 +132,7 @@ TEST(GeluOutputTest, PiecesMeet) {
 
 TEST(GeluOutputTest, OutputsThatRoundingLeftOutsideOfTheRangeCountAsItsEnd) {
   ForEachTarget([] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       Output<float> output(std::vector<float>(8, -1.0f), kind);
       output.y = {-0.1704f, -0.18f, 0.0f, -0.0f, -0.1704f, -0.18f, -0x1p-149f, -1e-12f};
       output.bits = {0x30};
@@ -177,12 +150,12 @@ TEST(GeluOutputTest, Double) {
                         -100.0,
                         100.0};
   for (int i = -600; i <= 600; ++i) x.push_back(i * 1.003e-2);
-  for (const GeluKind kind : kKinds) {
+  for (const GeluKind kind : kGeluKinds) {
     const Output<double> output(x, kind);
     const std::vector<double> slope = Slope(output, kind, 1.0);
     for (std::size_t i = 0; i < x.size(); ++i) {
       const double allowed = std::abs(x[i] - MinX(kind)) <= 0.25 ? 1e-7 : 1e-13;
-      ASSERT_NEAR(slope[i], ExactSlope(x[i], kind), allowed) << x[i];
+      ASSERT_NEAR(slope[i], ExactGeluSlope(x[i], kind), allowed) << x[i];
     }
     EXPECT_TRUE(std::isnan(Slope(Output<double>({std::nan("")}, kind), kind, 1.0)[0]));
   }
@@ -195,7 +168,7 @@ TEST(GeluOutputTest, ThreadsSizesAndAliasesDoNotMatter) {
     std::vector<float> x(n), dy(n);
     for (float& v : x) v = normal(random);
     for (float& v : dy) v = normal(random);
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const Output<float> output(x, kind);
       std::vector<float> dx = Slope(output, kind, 1.0f);
       for (std::size_t i = 0; i < n; ++i) dx[i] *= dy[i];

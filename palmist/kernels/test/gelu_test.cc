@@ -7,37 +7,18 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <numbers>
 #include <random>
 #include <vector>
 
-#include "hwy/targets.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/kernels/scalar.h"
+#include "palmist/kernels/test/gelu_reference.h"
+#include "palmist/kernels/test/kernel_testing.h"
 
 namespace palmist::kernels {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr GeluKind kKinds[] = {GeluKind::kErf, GeluKind::kTanh};
-constexpr double kSteep = 1.5957691216057308;  // 2 sqrt(2/pi)
-
-double Sigmoid(double x) { return 1 / (1 + std::exp(-kSteep * (x + 0.044715 * x * x * x))); }
-
-double Exact(double x, GeluKind kind) {
-  if (x < -40) return -0.0;
-  return kind == GeluKind::kErf ? x * 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2)
-                                : x * Sigmoid(x);
-}
-
-double ExactSlope(double x, GeluKind kind) {
-  if (std::abs(x) > 40) return x > 0 ? 1 : 0;
-  if (kind == GeluKind::kErf) {
-    return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2) +
-           x * std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
-  }
-  return Sigmoid(x) * (1 + x * Sigmoid(-x) * kSteep * (1 + 3 * 0.044715 * x * x));
-}
 
 template <typename T>
 std::vector<T> Value(const std::vector<T>& x, GeluKind kind, Executor& executor) {
@@ -51,21 +32,6 @@ std::vector<T> Slope(const std::vector<T>& x, GeluKind kind, T one) {
   std::vector<T> dx(x.size());
   GeluBackward<T>(std::vector<T>(x.size(), one), x, dx, kind, SerialExecutor());
   return dx;
-}
-
-/// Runs body with each instruction set that is compiled and that this machine has.
-template <typename Body>
-void ForEachTarget(const Body& body) {
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (const std::int64_t target : {HWY_STATIC_TARGET, HWY_AVX2, HWY_AVX3}) {
-    if ((supported & target) == 0) continue;
-    SCOPED_TRACE(hwy::TargetName(target));
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    body();
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 /// From -20 to 20, closer near 0, and all magnitudes.
@@ -87,10 +53,10 @@ float Ulp(double x) {
 TEST(GeluTest, FloatIsExactToUnitsInTheLastPlace) {
   const std::vector<float> x = Sweep();
   ForEachTarget([&] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const std::vector<float> y = Value(x, kind, SerialExecutor());
       for (std::size_t i = 0; i < x.size(); ++i) {
-        const double exact = Exact(x[i], kind);
+        const double exact = ExactGelu(x[i], kind);
         // The exponent of what is small is rounded to float: always in the tanh form, and in the
         // erf form without fused arithmetic.
         const double exponent = x[i] > 0 ? 0 : -std::log(std::min(1.0, std::abs(exact / x[i])));
@@ -107,7 +73,7 @@ TEST(GeluTest, ErfFormKeepsItsDigitsWhereItIsSmall) {
   const std::vector<float> x = Sweep();
   const std::vector<float> y = Value(x, GeluKind::kErf, SerialExecutor());
   for (std::size_t i = 0; i < x.size(); ++i) {
-    const double exact = Exact(x[i], GeluKind::kErf);
+    const double exact = ExactGelu(x[i], GeluKind::kErf);
     ASSERT_LE(std::abs(y[i] - exact), 5 * Ulp(exact)) << x[i];
   }
 }
@@ -115,10 +81,10 @@ TEST(GeluTest, ErfFormKeepsItsDigitsWhereItIsSmall) {
 TEST(GeluTest, FloatSlopeIsWithinTwoMillionths) {
   const std::vector<float> x = Sweep();
   ForEachTarget([&] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const std::vector<float> slope = Slope(x, kind, 1.0f);
       for (std::size_t i = 0; i < x.size(); ++i) {
-        ASSERT_NEAR(slope[i], ExactSlope(x[i], kind), 2e-6) << x[i];
+        ASSERT_NEAR(slope[i], ExactGeluSlope(x[i], kind), 2e-6) << x[i];
       }
     }
   });
@@ -141,7 +107,7 @@ void CheckAllHalves(const Round& round) {
   std::vector<T> x(65536);
   for (std::size_t i = 0; i < x.size(); ++i) x[i].bits = static_cast<std::uint16_t>(i);
   ForEachTarget([&] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const std::vector<T> y = Value(x, kind, SerialExecutor());
       const std::vector<T> slope = Slope(x, kind, round(1.0f));
       for (std::size_t i = 0; i < x.size(); ++i) {
@@ -150,8 +116,8 @@ void CheckAllHalves(const Round& round) {
           ASSERT_TRUE(std::isnan(ToFloat(y[i])) && std::isnan(ToFloat(slope[i])));
           continue;
         }
-        ExpectNeighbour(y[i], round(static_cast<float>(Exact(v, kind))), x[i]);
-        ExpectNeighbour(slope[i], round(static_cast<float>(ExactSlope(v, kind))), x[i]);
+        ExpectNeighbour(y[i], round(static_cast<float>(ExactGelu(v, kind))), x[i]);
+        ExpectNeighbour(slope[i], round(static_cast<float>(ExactGeluSlope(v, kind))), x[i]);
       }
     }
   });
@@ -163,13 +129,13 @@ TEST(GeluTest, EveryFloat16IsWithinOneUnit) { CheckAllHalves<Float16>(ToFloat16)
 TEST(GeluTest, DoubleIsExactToDouble) {
   std::vector<double> x;
   for (int i = -4500; i <= 4500; ++i) x.push_back(i * 1e-2);
-  for (const GeluKind kind : kKinds) {
+  for (const GeluKind kind : kGeluKinds) {
     const std::vector<double> y = Value(x, kind, SerialExecutor());
     const std::vector<double> slope = Slope(x, kind, 1.0);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double exact = Exact(x[i], kind);
+      const double exact = ExactGelu(x[i], kind);
       ASSERT_NEAR(y[i], exact, 1e-12 * std::abs(exact) + 1e-307) << x[i];
-      ASSERT_NEAR(slope[i], ExactSlope(x[i], kind), 1e-15) << x[i];
+      ASSERT_NEAR(slope[i], ExactGeluSlope(x[i], kind), 1e-15) << x[i];
     }
   }
 }
@@ -179,7 +145,7 @@ void CheckLimits() {
   const T infinity = std::numeric_limits<T>::infinity();
   const std::vector<T> x{-infinity, infinity, std::nan(""), T{-0.0}, T{0}};
   ForEachTarget([&] {
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const std::vector<T> y = Value(x, kind, SerialExecutor());
       EXPECT_TRUE(y[0] == 0 && std::signbit(y[0]));
       EXPECT_EQ(y[1], infinity);
@@ -206,7 +172,7 @@ TEST(GeluTest, ThreadsSizesAndAliasesDoNotMatter) {
     std::vector<float> x(n), dy(n);
     for (float& v : x) v = normal(random);
     for (float& v : dy) v = normal(random);
-    for (const GeluKind kind : kKinds) {
+    for (const GeluKind kind : kGeluKinds) {
       const std::vector<float> y = Value(x, kind, SerialExecutor());
       std::vector<float> dx = Slope(x, kind, 1.0f);
       for (std::size_t i = 0; i < n; ++i) {
