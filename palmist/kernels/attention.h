@@ -62,8 +62,8 @@ void Attention(const AttentionShape& shape,
 /// Writes the gradients dQ, dK and dV (shapes of Q, K, V) from dO and what the forward kept.
 ///
 /// Same source, algorithm 2, with the dropout's mask made again. Heads that share keys and values
-/// are summed in order. Memory beside the outputs: tiles and, for each thread, dK and dV of one head
-/// in float; with fewer than 8 pairs of batch and kv head, up to 8 such sets in all.
+/// are summed in order. Memory beside the outputs: tiles and, for each thread, dK and dV of one
+/// head in float; with fewer than 8 pairs of batch and kv head, up to 8 such sets in all.
 template <typename T>
 void AttentionBackward(const AttentionShape& shape,
                        HeadsView<const T> d_o,
