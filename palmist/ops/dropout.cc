@@ -1,10 +1,13 @@
 #include "palmist/kernels/dropout.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
+
+#include <mutex>
 
 #include "palmist/ops/dropout_mask.h"
 #include "palmist/ops/executor.h"
@@ -43,6 +46,21 @@ struct ApplyFunction : torch::autograd::Function<ApplyFunction> {
             at::Tensor()};
   }
 };
+
+at::Tensor Draw(const at::Tensor& like) {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  at::Tensor seed = at::empty({1}, at::kLong);
+  {
+    const std::lock_guard lock(generator.mutex());
+    *seed.mutable_data_ptr<int64_t>() =
+        static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
+  }
+  return seed.to(like.device(), /*non_blocking=*/true);
+}
+
+at::Tensor DrawMeta(const at::Tensor& like) {
+  return at::empty({1}, like.options().dtype(at::kLong));
+}
 
 at::Tensor ApplyCpu(const at::Tensor& x, const at::Tensor& seed, double p) {
   CheckFloating("dropout", "input", x);
@@ -99,6 +117,7 @@ at::Tensor Dropout(const at::Tensor& input, double p, bool training) {
 TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def("dropout(Tensor input, float p=0.5, bool training=True) -> Tensor",
         {at::Tag::nondeterministic_seeded});
+  m.def("dropout_seed(Tensor like) -> Tensor", {at::Tag::nondeterministic_seeded});
   m.def("dropout_apply(Tensor input, Tensor seed, float p) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) {
@@ -107,9 +126,13 @@ TORCH_LIBRARY_IMPL(palmist, Autograd, m) {
 }
 TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
   m.impl("dropout", DropoutForwardOnly);
+  m.impl("dropout_seed", Draw);
   m.impl("dropout_apply", ApplyComposed);
 }
 TORCH_LIBRARY_IMPL(palmist, CPU, m) { m.impl("dropout_apply", ApplyCpu); }
-TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("dropout_apply", ApplyMeta); }
+TORCH_LIBRARY_IMPL(palmist, Meta, m) {
+  m.impl("dropout_seed", DrawMeta);
+  m.impl("dropout_apply", ApplyMeta);
+}
 
 }  // namespace palmist::ops

@@ -1,17 +1,13 @@
 #include "palmist/ops/dropout_mask.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <c10/core/GradMode.h>
-#include <torch/library.h>
 
 #include <array>
 #include <cmath>
-#include <mutex>
 
 #include "palmist/ops/tensors.h"
 
@@ -28,21 +24,6 @@ struct Halves {
 Halves Multiply(const at::Tensor& x, int64_t factor) {
   const at::Tensor product = x * factor;
   return {product.__rshift__(32).__and__(kLow), product.__and__(kLow)};
-}
-
-at::Tensor Draw(const at::Tensor& like) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  at::Tensor seed = at::empty({1}, at::kLong);
-  {
-    const std::lock_guard lock(generator.mutex());
-    *seed.mutable_data_ptr<int64_t>() =
-        static_cast<int64_t>(generator.get<at::CPUGeneratorImpl>()->random64());
-  }
-  return seed.to(like.device(), /*non_blocking=*/true);
-}
-
-at::Tensor DrawMeta(const at::Tensor& like) {
-  return at::empty({1}, like.options().dtype(at::kLong));
 }
 
 }  // namespace
@@ -90,11 +71,5 @@ at::Tensor DropoutMask(
   const at::Tensor bits = at::stack(words, 1).view({rows, padded});
   return bits.narrow(1, 0, columns).ge(static_cast<int64_t>(std::llround(p * 0x1p32)));
 }
-
-TORCH_LIBRARY_FRAGMENT(palmist, m) {
-  m.def("dropout_seed(Tensor like) -> Tensor", {at::Tag::nondeterministic_seeded});
-}
-TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) { m.impl("dropout_seed", Draw); }
-TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("dropout_seed", DrawMeta); }
 
 }  // namespace palmist::ops

@@ -101,39 +101,47 @@ void CheckTargets(const at::Tensor& target, int64_t n_classes, int64_t ignore_in
   }
 }
 
-// Writes the losses of a chunk and, where asked, the gradient of each over its logits.
-void CrossEntropyChunk(at::Tensor& logits,
-                       const at::Tensor& target,
-                       const kernels::CrossEntropyOptions& options,
-                       bool write_gradient,
-                       at::Tensor& loss) {
-  if (logits.is_cpu()) {
-    DispatchStorage(logits.scalar_type(), [&]<typename T>(T) {
-      kernels::CrossEntropy<T>(MutableSpan<T>(logits),
-                               logits.size(1),
-                               ConstSpan<int64_t>(target),
-                               options,
-                               write_gradient,
-                               MutableSpan<kernels::ComputeType<T>>(loss),
-                               TorchExecutor());
-    });
-    return;
-  }
+// Writes the losses [N] of logits [N, V] and, where asked, the gradient of each over its logits.
+void RowsCpu(at::Tensor& logits,
+             const at::Tensor& target,
+             int64_t ignore_index,
+             double label_smoothing,
+             double z_loss,
+             bool write_gradient,
+             at::Tensor& loss) {
+  DispatchStorage(logits.scalar_type(), [&]<typename T>(T) {
+    kernels::CrossEntropy<T>(MutableSpan<T>(logits),
+                             logits.size(1),
+                             ConstSpan<int64_t>(target),
+                             {ignore_index, label_smoothing, z_loss},
+                             write_gradient,
+                             MutableSpan<kernels::ComputeType<T>>(loss),
+                             TorchExecutor());
+  });
+}
+
+void RowsComposed(at::Tensor& logits,
+                  const at::Tensor& target,
+                  int64_t ignore_index,
+                  double label_smoothing,
+                  double z_loss,
+                  bool write_gradient,
+                  at::Tensor& loss) {
   const at::Tensor x = logits.to(loss.scalar_type());
-  const at::Tensor counts = target.ne(options.ignore_index);
-  const at::Tensor index = target.masked_fill(counts.logical_not(), 0).unsqueeze(1);
+  const at::Tensor ignored = target.eq(ignore_index);
+  const at::Tensor index = target.masked_fill(ignored, 0).unsqueeze(1);
   const at::Tensor lse = at::logsumexp(x, {1});
-  const double s = options.label_smoothing;
+  const double s = label_smoothing;
   at::Tensor value = lse - (1 - s) * x.gather(1, index).squeeze(1);
   if (s > 0) value = value - s * x.mean(1);
-  if (options.z_loss > 0) value = value + options.z_loss * lse.square();
-  loss.copy_(value.masked_fill(counts.logical_not(), 0));
+  if (z_loss > 0) value = value + z_loss * lse.square();
+  loss.copy_(value.masked_fill(ignored, 0));
   if (!write_gradient) return;
   at::Tensor gradient = at::softmax(x, 1);
-  if (options.z_loss > 0) gradient.mul_((1 + 2 * options.z_loss * lse).unsqueeze(1));
+  if (z_loss > 0) gradient.mul_((1 + 2 * z_loss * lse).unsqueeze(1));
   if (s > 0) gradient.sub_(s / static_cast<double>(x.size(1)));
   gradient.scatter_add_(1, index, at::full_like(index, s - 1, gradient.options()));
-  gradient.masked_fill_(counts.logical_not().unsqueeze(1), 0);
+  gradient.masked_fill_(ignored.unsqueeze(1), 0);
   logits.copy_(gradient);
 }
 
@@ -154,7 +162,7 @@ Quad ForwardRows(const at::Tensor& x,
   CheckTargets(target, n_classes, ignore_index);
   const bool has_bias = bias && bias->defined();
   const bool gradients = mask[0] || mask[1] || mask[2];
-  const kernels::CrossEntropyOptions options = {ignore_index, label_smoothing, z_loss};
+  static const auto rows = FindOperator<decltype(RowsCpu)>("palmist::cross_entropy_rows_");
   const at::ScalarType compute = ComputeScalarType(x.scalar_type());
   const auto compute_options = x.options().dtype(compute);
   at::Tensor loss = at::empty({n}, compute_options);
@@ -173,7 +181,13 @@ Quad ForwardRows(const at::Tensor& x,
     at::Tensor logits =
         has_bias ? at::addmm(*bias, x_chunk, weight.t()) : at::mm(x_chunk, weight.t());
     at::Tensor loss_chunk = loss.narrow(0, begin, count);
-    CrossEntropyChunk(logits, target.narrow(0, begin, count), options, gradients, loss_chunk);
+    rows.call(logits,
+              target.narrow(0, begin, count),
+              ignore_index,
+              label_smoothing,
+              z_loss,
+              gradients,
+              loss_chunk);
     if (!gradients) continue;
     logits.mul_(row_weight.narrow(0, begin, count).unsqueeze(1));
     if (mask[0]) {
@@ -453,11 +467,16 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
       "linear_cross_entropy_rows(Tensor input, Tensor weight, Tensor target, Tensor? bias, "
       "Tensor row_weight, int ignore_index, float label_smoothing, float z_loss, "
       "int chunk_tokens, bool[3] output_mask) -> (Tensor, Tensor, Tensor, Tensor)");
+  m.def(
+      "cross_entropy_rows_(Tensor(a!) logits, Tensor target, int ignore_index, "
+      "float label_smoothing, float z_loss, bool write_gradient, Tensor(b!) loss) -> ()");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("linear_cross_entropy", CallAutograd); }
+TORCH_LIBRARY_IMPL(palmist, CPU, m) { m.impl("cross_entropy_rows_", RowsCpu); }
 TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
   m.impl("linear_cross_entropy", CallAutograd);
   m.impl("linear_cross_entropy_rows", ForwardRows);
+  m.impl("cross_entropy_rows_", RowsComposed);
 }
 TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("linear_cross_entropy_rows", ForwardMeta); }
 TORCH_LIBRARY_IMPL(palmist, AutocastCPU, m) { m.impl("linear_cross_entropy", Autocast<at::kCPU>); }
