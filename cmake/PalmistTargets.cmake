@@ -123,6 +123,10 @@ function(palmist_add_fuzzer)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/fuzzers)
   target_link_libraries(${arg_NAME} PRIVATE ${deps} ${arg_LIBS} palmist_warnings)
   target_link_options(${arg_NAME} PRIVATE -fsanitize=fuzzer)
+  if(NOT TARGET palmist_fuzzers)
+    add_custom_target(palmist_fuzzers COMMENT "All fuzzers, and the libraries they need")
+  endif()
+  add_dependencies(palmist_fuzzers ${arg_NAME})
   add_test(NAME ${arg_NAME}.smoke
     COMMAND ${CMAKE_COMMAND}
       -DFUZZER=$<TARGET_FILE:${arg_NAME}> -DCORPUS=${corpus}
