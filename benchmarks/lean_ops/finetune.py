@@ -4,8 +4,8 @@
     finetune.py --model minilm|smollm2 --seed S --patched|--plain --log RUN.jsonl [--steps N]
 
 MiniLM learns masked language modelling, with a new head tied to its embeddings and its dropout of
-0.1 on: 8 sequences of 128 tokens a step. SmolLM2 goes on as a causal language model: one sequence of
-512 tokens a step. The text is the Jargon File, of which every 20th sequence is held out.
+0.1 on: 8 sequences of 128 tokens a step. SmolLM2 goes on as a causal language model: one sequence
+of 512 tokens a step. The text is the Jargon File, of which every 20th sequence is held out.
 
 The seed sets the order of the data, the masks, the new head and dropout; a patched and a plain run
 of one seed see the same data. The log has a line on the run with the bytes that its forward pass

