@@ -3,7 +3,7 @@
 
 CPUS := $(shell nproc)
 DEMO := plan gpt2-xl --cluster l4-1x8 --seq 1024 --global-batch 64
-SOURCES = $(shell find palmist tests benchmarks examples -name '*.h' -o -name '*.cc' 2>/dev/null)
+SOURCES = $(shell find palmist tests benchmarks examples -name '*.h' -o -name '*.cc' -o -name '*.cu' 2>/dev/null)
 
 help:
 	@echo 'make demo      build, plan GPT-2 XL on eight L4 and write build/demo.html'

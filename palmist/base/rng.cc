@@ -5,13 +5,6 @@
 namespace palmist {
 namespace {
 
-constexpr int kRounds = 10;
-constexpr std::uint64_t kMultiplier0 = 0xD2511F53;
-constexpr std::uint64_t kMultiplier1 = 0xCD9E8D57;
-// Weyl increments of the key: the golden ratio and the square root of three less one.
-constexpr std::uint32_t kIncrement0 = 0x9E3779B9;
-constexpr std::uint32_t kIncrement1 = 0xBB67AE85;
-
 constexpr std::uint32_t Low(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 constexpr std::uint32_t High(std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); }
 
@@ -21,11 +14,11 @@ std::array<std::uint32_t, 4> Philox4x32(const std::array<std::uint32_t, 4>& coun
                                         const std::array<std::uint32_t, 2>& key) {
   std::array<std::uint32_t, 4> x = counter;
   std::array<std::uint32_t, 2> k = key;
-  for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * x[0];
-    const std::uint64_t product1 = kMultiplier1 * x[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const std::uint64_t product0 = std::uint64_t{kPhiloxMultiplier0} * x[0];
+    const std::uint64_t product1 = std::uint64_t{kPhiloxMultiplier1} * x[2];
     x = {High(product1) ^ x[1] ^ k[0], Low(product1), High(product0) ^ x[3] ^ k[1], Low(product0)};
-    k = {k[0] + kIncrement0, k[1] + kIncrement1};
+    k = {k[0] + kPhiloxIncrement0, k[1] + kPhiloxIncrement1};
   }
   return x;
 }

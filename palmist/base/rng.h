@@ -7,6 +7,14 @@
 
 namespace palmist {
 
+/// The constants of Philox4x32 with ten rounds, for implementations on vectors and tensors. The
+/// key's increments are Weyl's: the golden ratio, and the square root of three less one.
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr std::uint32_t kPhiloxMultiplier0 = 0xD2511F53;
+inline constexpr std::uint32_t kPhiloxMultiplier1 = 0xCD9E8D57;
+inline constexpr std::uint32_t kPhiloxIncrement0 = 0x9E3779B9;
+inline constexpr std::uint32_t kPhiloxIncrement1 = 0xBB67AE85;
+
 /// Returns the 128 bits that Philox4x32 with ten rounds makes of `counter` under `key`.
 ///
 /// A bijection in the counter, so any position of a stream is had without the ones before it.

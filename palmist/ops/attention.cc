@@ -17,7 +17,6 @@
 #include "palmist/kernels/attention.h"
 #include "palmist/ops/dropout_mask.h"
 #include "palmist/ops/executor.h"
-#include "palmist/ops/norm.h"
 #include "palmist/ops/operators.h"
 #include "palmist/ops/recompute.h"
 #include "palmist/ops/tensors.h"
@@ -90,6 +89,10 @@ double CheckAttention(const char* name,
   return 1 / std::sqrt(static_cast<double>(query.sym_size(3).guard_int(__FILE__, __LINE__)));
 }
 
+std::optional<at::Tensor> SeedOf(const at::Tensor& query, double dropout_p) {
+  return dropout_p > 0 ? OptionalTensor(DrawSeed(query)) : std::nullopt;
+}
+
 at::Tensor EmptyHeads(const at::Tensor& like) {
   return at::empty_symint({like.sym_size(0), like.sym_size(2), like.sym_size(1), like.sym_size(3)},
                           like.options())
@@ -141,127 +144,7 @@ at::Tensor TorchAttention(const at::Tensor& query,
 
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-using AttentionSignature = at::Tensor(const at::Tensor&,
-                                      const at::Tensor&,
-                                      const at::Tensor&,
-                                      const OptionalTensor&,
-                                      double,
-                                      bool,
-                                      std::optional<double>);
-
 constexpr const char* kName = "attention";
-
-// The seed of a call's mask; none without dropout.
-OptionalTensor SeedOf(const at::Tensor& query, double dropout_p) {
-  return dropout_p > 0 ? OptionalTensor(DrawSeed(query)) : std::nullopt;
-}
-
-Pair Forward(const at::Tensor& query,
-             const at::Tensor& key,
-             const at::Tensor& value,
-             const OptionalTensor& mask,
-             const OptionalTensor& seed,
-             const AttentionOptions& options) {
-  static const auto op = FindOperator<Pair(const at::Tensor&,
-                                           const at::Tensor&,
-                                           const at::Tensor&,
-                                           const OptionalTensor&,
-                                           const OptionalTensor&,
-                                           double,
-                                           bool,
-                                           double)>("palmist::attention_fwd");
-  return op.call(
-      query, key, value, mask, seed, options.dropout_p, options.is_causal, options.scale);
-}
-
-/// Gradients by torch's operators, which can be differentiated again.
-Triple BackwardComposed(const at::Tensor& d_o,
-                        const at::Tensor& query,
-                        const at::Tensor& key,
-                        const at::Tensor& value,
-                        const OptionalTensor& mask,
-                        const at::Tensor& seed,
-                        const AttentionOptions& options) {
-  const c10::SymInt heads = query.sym_size(1);
-  const at::Tensor keys = RepeatHeads(key, heads);
-  const at::Tensor values = RepeatHeads(value, heads);
-  const at::Tensor scores = Scores(query, keys, mask, options);
-  // A query that sees no key has no probabilities.
-  at::Tensor p = at::softmax(scores, -1);
-  p = p.masked_fill(scores.detach().isneginf().all(-1, true), 0);
-  at::Tensor factor;  // of dropout
-  if (options.dropout_p > 0) {
-    const int64_t columns = scores.size(-1);
-    const int64_t rows = columns == 0 ? 0 : scores.numel() / columns;
-    factor = DropoutMask(seed, options.dropout_p, rows, columns, scores.device())
-                 .view(scores.sizes())
-                 .to(scores.scalar_type());
-    if (options.dropout_p < 1) factor = factor / (1 - options.dropout_p);
-  }
-  const auto drop = [&](const at::Tensor& t) { return factor.defined() ? t * factor : t; };
-  const at::Tensor dv = at::matmul(drop(p).transpose(-2, -1), d_o);
-  const at::Tensor dp = drop(at::matmul(d_o, values.transpose(-2, -1)));
-  const at::Tensor ds = p * (dp - (dp * p).sum(-1, true)) * options.scale;
-  return {at::matmul(ds, keys),
-          SumHeads(at::matmul(ds.transpose(-2, -1), query), key.sym_size(1)),
-          SumHeads(dv, key.sym_size(1))};
-}
-
-struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
-  static at::Tensor forward(AutogradContext* ctx,
-                            const at::Tensor& query,
-                            const at::Tensor& key,
-                            const at::Tensor& value,
-                            const OptionalTensor& mask,
-                            const OptionalTensor& seed,
-                            double dropout_p,
-                            bool is_causal,
-                            double scale) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [o, lse] = Forward(query, key, value, mask, seed, {dropout_p, is_causal, scale});
-    ctx->save_for_backward({query, key, value, OrUndefined(mask), o, lse, OrUndefined(seed)});
-    ctx->saved_data["p"] = dropout_p;
-    ctx->saved_data["is_causal"] = is_causal;
-    ctx->saved_data["scale"] = scale;
-    return o;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op = FindOperator<Triple(const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const OptionalTensor&,
-                                               const at::Tensor&,
-                                               const at::Tensor&,
-                                               const OptionalTensor&,
-                                               double,
-                                               bool,
-                                               double)>("palmist::attention_bwd");
-    const variable_list s = ctx->get_saved_variables();
-    const AttentionOptions options = {ctx->saved_data["p"].toDouble(),
-                                      ctx->saved_data["is_causal"].toBool(),
-                                      ctx->saved_data["scale"].toDouble()};
-    const auto [dq, dk, dv] =
-        at::GradMode::is_enabled()
-            ? BackwardComposed(grads[0], s[0], s[1], s[2], OrNone(s[3]), s[6], options)
-            : op.call(grads[0],
-                      s[0],
-                      s[1],
-                      s[2],
-                      OrNone(s[3]),
-                      s[4],
-                      s[5],
-                      OrNone(s[6]),
-                      options.dropout_p,
-                      options.is_causal,
-                      options.scale);
-    return {dq, dk, dv, {}, {}, {}, {}, {}};
-  }
-};
 
 at::Tensor WithUnitStride(const at::Tensor& tensor) {
   return tensor.stride(-1) == 1 || tensor.size(-1) <= 1 ? tensor : tensor.contiguous();
@@ -404,6 +287,93 @@ Triple BackwardMeta(const at::Tensor&,
   return {EmptyHeads(query), EmptyHeads(key), EmptyHeads(value)};
 }
 
+Pair Forward(const at::Tensor& query,
+             const at::Tensor& key,
+             const at::Tensor& value,
+             const OptionalTensor& mask,
+             const OptionalTensor& seed,
+             const AttentionOptions& options) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::attention_fwd");
+  return op.call(
+      query, key, value, mask, seed, options.dropout_p, options.is_causal, options.scale);
+}
+
+/// Gradients by torch's operators, which can be differentiated again.
+Triple BackwardComposed(const at::Tensor& d_o,
+                        const at::Tensor& query,
+                        const at::Tensor& key,
+                        const at::Tensor& value,
+                        const OptionalTensor& mask,
+                        const at::Tensor& seed,
+                        const AttentionOptions& options) {
+  const c10::SymInt heads = query.sym_size(1);
+  const at::Tensor keys = RepeatHeads(key, heads);
+  const at::Tensor values = RepeatHeads(value, heads);
+  const at::Tensor scores = Scores(query, keys, mask, options);
+  // A query that sees no key has no probabilities.
+  at::Tensor p = at::softmax(scores, -1);
+  p = p.masked_fill(scores.detach().isneginf().all(-1, true), 0);
+  at::Tensor factor;  // of dropout
+  if (options.dropout_p > 0) {
+    const int64_t columns = scores.size(-1);
+    const int64_t rows = columns == 0 ? 0 : scores.numel() / columns;
+    factor = DropoutMask(seed, options.dropout_p, rows, columns, scores.device())
+                 .view(scores.sizes())
+                 .to(scores.scalar_type());
+    if (options.dropout_p < 1) factor = factor / (1 - options.dropout_p);
+  }
+  const auto drop = [&](const at::Tensor& t) { return factor.defined() ? t * factor : t; };
+  const at::Tensor dv = at::matmul(drop(p).transpose(-2, -1), d_o);
+  const at::Tensor dp = drop(at::matmul(d_o, values.transpose(-2, -1)));
+  const at::Tensor ds = p * (dp - (dp * p).sum(-1, true)) * options.scale;
+  return {at::matmul(ds, keys),
+          SumHeads(at::matmul(ds.transpose(-2, -1), query), key.sym_size(1)),
+          SumHeads(dv, key.sym_size(1))};
+}
+
+struct AttentionFunction : torch::autograd::Function<AttentionFunction> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& query,
+                            const at::Tensor& key,
+                            const at::Tensor& value,
+                            const OptionalTensor& mask,
+                            const OptionalTensor& seed,
+                            double dropout_p,
+                            bool is_causal,
+                            double scale) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [o, lse] = Forward(query, key, value, mask, seed, {dropout_p, is_causal, scale});
+    ctx->save_for_backward({query, key, value, OrUndefined(mask), o, lse, OrUndefined(seed)});
+    ctx->saved_data["p"] = dropout_p;
+    ctx->saved_data["is_causal"] = is_causal;
+    ctx->saved_data["scale"] = scale;
+    return o;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::attention_bwd");
+    const variable_list s = ctx->get_saved_variables();
+    const AttentionOptions options = {ctx->saved_data["p"].toDouble(),
+                                      ctx->saved_data["is_causal"].toBool(),
+                                      ctx->saved_data["scale"].toDouble()};
+    const auto [dq, dk, dv] =
+        at::GradMode::is_enabled()
+            ? BackwardComposed(grads[0], s[0], s[1], s[2], OrNone(s[3]), s[6], options)
+            : op.call(grads[0],
+                      s[0],
+                      s[1],
+                      s[2],
+                      OrNone(s[3]),
+                      s[4],
+                      s[5],
+                      OrNone(s[6]),
+                      options.dropout_p,
+                      options.is_causal,
+                      options.scale);
+    return {dq, dk, dv, {}, {}, {}, {}, {}};
+  }
+};
+
 at::Tensor AttentionAutograd(const at::Tensor& query,
                              const at::Tensor& key,
                              const at::Tensor& value,
@@ -436,17 +406,6 @@ at::Tensor ForwardOnly(const at::Tensor& query,
   return std::get<0>(Forward(query, key, value, mask, SeedOf(query, dropout_p), options));
 }
 
-at::Tensor Call(const at::Tensor& query,
-                const at::Tensor& key,
-                const at::Tensor& value,
-                const OptionalTensor& mask,
-                double dropout_p,
-                bool is_causal,
-                std::optional<double> scale) {
-  static const auto op = FindOperator<AttentionSignature>("palmist::attention");
-  return op.call(query, key, value, mask, dropout_p, is_causal, scale);
-}
-
 // In the narrow type, as torch's own attention.
 template <c10::DeviceType device>
 at::Tensor AttentionAutocast(const at::Tensor& query,
@@ -460,7 +419,7 @@ at::Tensor AttentionAutocast(const at::Tensor& query,
       at::autocast::get_autocast_dispatch_key_from_device_type(device));
   const at::ScalarType type =
       query.scalar_type() == at::kDouble ? at::kDouble : at::autocast::get_autocast_dtype(device);
-  return Call(query.to(type), key.to(type), value.to(type), mask, dropout_p, is_causal, scale);
+  return Attention(query.to(type), key.to(type), value.to(type), mask, dropout_p, is_causal, scale);
 }
 
 }  // namespace
@@ -472,7 +431,8 @@ at::Tensor Attention(const at::Tensor& query,
                      double dropout_p,
                      bool is_causal,
                      std::optional<double> scale) {
-  return Call(query, key, value, mask, dropout_p, is_causal, scale);
+  static const auto op = FindOperator<decltype(AttentionAutograd)>("palmist::attention");
+  return op.call(query, key, value, mask, dropout_p, is_causal, scale);
 }
 
 TORCH_LIBRARY_FRAGMENT(palmist, m) {

@@ -23,6 +23,9 @@ double CheckAttention(const char* name,
                       double dropout_p,
                       std::optional<double> scale);
 
+/// Returns a new seed for the mask of a call; none without dropout.
+std::optional<at::Tensor> SeedOf(const at::Tensor& query, double dropout_p);
+
 /// Returns an uninitialised [B, A, S, D] that lies in memory as [B, S, A, D], as projections do.
 at::Tensor EmptyHeads(const at::Tensor& like);
 

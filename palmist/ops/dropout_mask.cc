@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 
+#include "palmist/base/rng.h"
 #include "palmist/ops/tensors.h"
 
 namespace palmist::ops {
@@ -55,15 +56,15 @@ at::Tensor DropoutMask(
                                  at::full({}, 0, options)};
   auto key0 = static_cast<uint32_t>(key);
   auto key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {  // J. Salmon et al., SC 2011, section 3.3
-    const Halves product0 = Multiply(x[0], 0xD2511F53);
-    const Halves product1 = Multiply(x[2], 0xCD9E8D57);
+  for (int round = 0; round < kPhiloxRounds; ++round) {  // J. Salmon et al., SC 2011, section 3.3
+    const Halves product0 = Multiply(x[0], kPhiloxMultiplier0);
+    const Halves product1 = Multiply(x[2], kPhiloxMultiplier1);
     x = {product1.high.__xor__(x[1]).__xor__(static_cast<int64_t>(key0)),
          product1.low,
          product0.high.__xor__(x[3]).__xor__(static_cast<int64_t>(key1)),
          product0.low};
-    key0 += 0x9E3779B9;
-    key1 += 0xBB67AE85;
+    key0 += kPhiloxIncrement0;
+    key1 += kPhiloxIncrement1;
   }
   // 16 positions make a block: word w of position j is element 16 w + j.
   std::vector<at::Tensor> words;

@@ -13,45 +13,6 @@
 namespace palmist::ops {
 namespace {
 
-at::Tensor Forward(const at::Tensor& x, std::string_view approximate) {
-  static const auto op =
-      FindOperator<at::Tensor(const at::Tensor&, std::string_view)>("palmist::gelu_fwd");
-  return op.call(x, approximate);
-}
-
-at::Tensor Backward(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
-  static const auto op =
-      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&, std::string_view)>(
-          "palmist::gelu_bwd");
-  return op.call(dy, x, approximate);
-}
-
-struct GeluFunction : torch::autograd::Function<GeluFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    ctx->save_for_backward({x});
-    at::Tensor y = Forward(x, approximate);
-    ctx->saved_data["approximate"] = std::move(approximate);
-    return y;
-  }
-
-  static at::Tensor Recompute(AutogradContext& ctx) {
-    const at::Tensor x = Saved(ctx)[0];
-    const std::string approximate = ctx.saved_data["approximate"].toStringRef();
-    return at::GradMode::is_enabled() ? Gelu(x, approximate) : Forward(x, approximate);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const at::Tensor x = TakeSaved(*ctx)[0];
-    const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
-    // torch's own formula can be differentiated again.
-    return {at::GradMode::is_enabled() ? at::gelu_backward(grads[0], x, approximate)
-                                       : Backward(grads[0], x, approximate),
-            at::Tensor()};
-  }
-};
-const bool kRegistered = RegisterProducer<GeluFunction>();
-
 at::Tensor ForwardCpu(const at::Tensor& x, std::string_view approximate) {
   CheckFloating("gelu", "input", x);
   const kernels::GeluKind kind = ParseGeluKind(approximate);
@@ -87,6 +48,42 @@ at::Tensor BackwardComposed(const at::Tensor& dy,
                             std::string_view approximate) {
   return at::gelu_backward(dy, x, approximate);
 }
+
+at::Tensor Forward(const at::Tensor& x, std::string_view approximate) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::gelu_fwd");
+  return op.call(x, approximate);
+}
+
+at::Tensor Backward(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+  static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::gelu_bwd");
+  return op.call(dy, x, approximate);
+}
+
+struct GeluFunction : torch::autograd::Function<GeluFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    ctx->save_for_backward({x});
+    at::Tensor y = Forward(x, approximate);
+    ctx->saved_data["approximate"] = std::move(approximate);
+    return y;
+  }
+
+  static at::Tensor Recompute(AutogradContext& ctx) {
+    const at::Tensor x = Saved(ctx)[0];
+    const std::string approximate = ctx.saved_data["approximate"].toStringRef();
+    return at::GradMode::is_enabled() ? Gelu(x, approximate) : Forward(x, approximate);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const at::Tensor x = TakeSaved(*ctx)[0];
+    const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
+    // torch's own formula can be differentiated again.
+    return {at::GradMode::is_enabled() ? at::gelu_backward(grads[0], x, approximate)
+                                       : Backward(grads[0], x, approximate),
+            at::Tensor()};
+  }
+};
+const bool kRegistered = RegisterProducer<GeluFunction>();
 
 at::Tensor GeluAutograd(const at::Tensor& x, std::string_view approximate) {
   return GeluFunction::apply(x, std::string(approximate));

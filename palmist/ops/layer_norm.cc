@@ -15,92 +15,7 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-
 constexpr const char* kName = "layer_norm";
-
-Triple Forward(const at::Tensor& x,
-               int64_t n_dims,
-               const OptionalTensor& weight,
-               const OptionalTensor& bias,
-               double eps) {
-  static const auto op = FindOperator<Triple(
-      const at::Tensor&, int64_t, const OptionalTensor&, const OptionalTensor&, double)>(
-      "palmist::layer_norm_fwd");
-  return op.call(x, n_dims, weight, bias, eps);
-}
-
-Triple Backward(const at::Tensor& dy,
-                const at::Tensor& x,
-                int64_t n_dims,
-                const OptionalTensor& weight,
-                const at::Tensor& mean,
-                const at::Tensor& rstd,
-                std::array<bool, 3> mask) {
-  static const auto op = FindOperator<Triple(const at::Tensor&,
-                                             const at::Tensor&,
-                                             int64_t,
-                                             const OptionalTensor&,
-                                             const at::Tensor&,
-                                             const at::Tensor&,
-                                             std::array<bool, 3>)>("palmist::layer_norm_bwd");
-  return op.call(dy, x, n_dims, weight, mean, rstd, mask);
-}
-
-struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
-  static at::Tensor forward(AutogradContext* ctx,
-                            const at::Tensor& x,
-                            const OptionalTensor& weight,
-                            const OptionalTensor& bias,
-                            int64_t n_dims,
-                            double eps) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, mean, rstd] = Forward(x, n_dims, weight, bias, eps);
-    ctx->save_for_backward({x, OrUndefined(weight), OrUndefined(bias), mean, rstd});
-    ctx->saved_data["n_dims"] = n_dims;
-    ctx->saved_data["eps"] = eps;
-    return y;
-  }
-
-  static at::Tensor Recompute(AutogradContext& ctx) {
-    const variable_list saved = Saved(ctx);
-    const int64_t n_dims = ctx.saved_data["n_dims"].toInt();
-    const double eps = ctx.saved_data["eps"].toDouble();
-    if (at::GradMode::is_enabled()) {
-      return LayerNorm(saved[0],
-                       saved[0].sizes().slice(saved[0].dim() - n_dims),
-                       OrNone(saved[1]),
-                       OrNone(saved[2]),
-                       eps);
-    }
-    return std::get<0>(Forward(saved[0], n_dims, OrNone(saved[1]), OrNone(saved[2]), eps));
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const variable_list saved = TakeSaved(*ctx);
-    const at::Tensor& x = saved[0];
-    const int64_t n_dims = ctx->saved_data["n_dims"].toInt();
-    // Edges count tensors that are there.
-    const std::size_t bias_edge = saved[1].defined() ? 2 : 1;
-    const std::array<bool, 3> mask = {ctx->needs_input_grad(0),
-                                      saved[1].defined() && ctx->needs_input_grad(1),
-                                      saved[2].defined() && ctx->needs_input_grad(bias_edge)};
-    if (!at::GradMode::is_enabled()) {
-      auto [dx, dweight, dbias] =
-          Backward(grads[0], x, n_dims, OrNone(saved[1]), saved[3], saved[4], mask);
-      return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
-    }
-    // To be differentiated again: statistics that know where they come from.
-    const at::Tensor xf = x.to(ComputeScalarType(x.scalar_type()));
-    const std::vector<int64_t> dims = LastDims(n_dims);
-    const at::Tensor centred = xf - xf.mean(dims, true);
-    const at::Tensor rstd =
-        (centred.square().mean(dims, true) + ctx->saved_data["eps"].toDouble()).rsqrt();
-    return NormBackward(grads[0], x, centred * rstd, rstd, saved[1], dims, true, mask);
-  }
-};
-const bool kRegistered = RegisterProducer<LayerNormFunction>();
 
 Triple ForwardCpu(const at::Tensor& x,
                   int64_t n_dims,
@@ -112,10 +27,10 @@ Triple ForwardCpu(const at::Tensor& x,
   at::Tensor y = at::empty_like(contiguous);
   at::Tensor mean = Statistics(x, n_dims);
   at::Tensor rstd = at::empty_like(mean);
+  const at::Tensor gamma = Affine(weight, x);
+  const at::Tensor beta = Affine(bias, x);
   DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
     using Compute = kernels::ComputeType<T>;
-    const at::Tensor gamma = Affine(weight, x);
-    const at::Tensor beta = Affine(bias, x);
     kernels::LayerNorm<T>(ConstSpan<T>(contiguous),
                           n,
                           ConstSpan<Compute>(gamma),
@@ -187,6 +102,80 @@ Triple BackwardComposed(const at::Tensor& dy,
                                                              mask);
   return {dx, ToTypeOf(dweight, weight, x), ToTypeOf(dbias, weight, x)};
 }
+
+Triple Forward(const at::Tensor& x,
+               int64_t n_dims,
+               const OptionalTensor& weight,
+               const OptionalTensor& bias,
+               double eps) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::layer_norm_fwd");
+  return op.call(x, n_dims, weight, bias, eps);
+}
+
+Triple Backward(const at::Tensor& dy,
+                const at::Tensor& x,
+                int64_t n_dims,
+                const OptionalTensor& weight,
+                const at::Tensor& mean,
+                const at::Tensor& rstd,
+                std::array<bool, 3> mask) {
+  static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::layer_norm_bwd");
+  return op.call(dy, x, n_dims, weight, mean, rstd, mask);
+}
+
+struct LayerNormFunction : torch::autograd::Function<LayerNormFunction> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& x,
+                            const OptionalTensor& weight,
+                            const OptionalTensor& bias,
+                            int64_t n_dims,
+                            double eps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, mean, rstd] = Forward(x, n_dims, weight, bias, eps);
+    ctx->save_for_backward({x, OrUndefined(weight), OrUndefined(bias), mean, rstd});
+    ctx->saved_data["n_dims"] = n_dims;
+    ctx->saved_data["eps"] = eps;
+    return y;
+  }
+
+  static at::Tensor Recompute(AutogradContext& ctx) {
+    const variable_list saved = Saved(ctx);
+    const int64_t n_dims = ctx.saved_data["n_dims"].toInt();
+    const double eps = ctx.saved_data["eps"].toDouble();
+    if (at::GradMode::is_enabled()) {
+      return LayerNorm(saved[0],
+                       saved[0].sizes().slice(saved[0].dim() - n_dims),
+                       OrNone(saved[1]),
+                       OrNone(saved[2]),
+                       eps);
+    }
+    return std::get<0>(Forward(saved[0], n_dims, OrNone(saved[1]), OrNone(saved[2]), eps));
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = TakeSaved(*ctx);
+    const at::Tensor& x = saved[0];
+    const int64_t n_dims = ctx->saved_data["n_dims"].toInt();
+    // Edges count tensors that are there.
+    const std::size_t bias_edge = saved[1].defined() ? 2 : 1;
+    const std::array<bool, 3> mask = {ctx->needs_input_grad(0),
+                                      saved[1].defined() && ctx->needs_input_grad(1),
+                                      saved[2].defined() && ctx->needs_input_grad(bias_edge)};
+    if (!at::GradMode::is_enabled()) {
+      auto [dx, dweight, dbias] =
+          Backward(grads[0], x, n_dims, OrNone(saved[1]), saved[3], saved[4], mask);
+      return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
+    }
+    // To be differentiated again: statistics that know where they come from.
+    const at::Tensor xf = x.to(ComputeScalarType(x.scalar_type()));
+    const std::vector<int64_t> dims = LastDims(n_dims);
+    const at::Tensor centred = xf - xf.mean(dims, true);
+    const at::Tensor rstd =
+        (centred.square().mean(dims, true) + ctx->saved_data["eps"].toDouble()).rsqrt();
+    return NormBackward(grads[0], x, centred * rstd, rstd, saved[1], dims, true, mask);
+  }
+};
+const bool kRegistered = RegisterProducer<LayerNormFunction>();
 
 at::Tensor LayerNormAutograd(const at::Tensor& x,
                              at::SymIntArrayRef normalized_shape,

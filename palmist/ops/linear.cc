@@ -4,7 +4,6 @@
 #include <ATen/ops/mm.h>
 #include <torch/library.h>
 
-#include "palmist/ops/norm.h"
 #include "palmist/ops/operators.h"
 #include "palmist/ops/recompute.h"
 #include "palmist/ops/tensors.h"
@@ -12,7 +11,6 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
 using OptionalType = std::optional<at::ScalarType>;
 using LinearSignature = at::Tensor(const at::Tensor&,
                                    const at::Tensor&,
@@ -106,7 +104,6 @@ at::Tensor LinearAutograd(const at::Tensor& x,
                           const at::Tensor& weight,
                           const OptionalTensor& bias,
                           OptionalType compute_type) {
-  Check(x, weight, bias);
   return LinearFunction::apply(x, weight, bias, compute_type);
 }
 

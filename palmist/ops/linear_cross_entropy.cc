@@ -16,7 +16,6 @@
 
 #include "palmist/kernels/cross_entropy.h"
 #include "palmist/ops/executor.h"
-#include "palmist/ops/norm.h"
 #include "palmist/ops/operators.h"
 #include "palmist/ops/recompute.h"
 #include "palmist/ops/tensors.h"
@@ -24,7 +23,6 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
 using Quad = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr const char* kName = "linear_cross_entropy";

@@ -17,13 +17,6 @@ using NormSignature = at::Tensor(const at::Tensor&,
                                  const std::optional<at::Tensor>&,
                                  double);
 
-inline at::Tensor OrUndefined(const std::optional<at::Tensor>& tensor) {
-  return tensor.value_or(at::Tensor());
-}
-inline std::optional<at::Tensor> OrNone(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
-}
-
 /// Returns -n_dims, ..., -1.
 std::vector<int64_t> LastDims(int64_t n_dims);
 

@@ -15,8 +15,6 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using Pair = std::tuple<at::Tensor, at::Tensor>;
 using RmsNormSignature = at::Tensor(const at::Tensor&,
                                     at::SymIntArrayRef,
                                     const OptionalTensor&,
@@ -38,86 +36,10 @@ double Epsilon(at::ScalarType type, std::optional<double> eps) {
   }
 }
 
-Pair Forward(const at::Tensor& x, int64_t n_dims, const OptionalTensor& weight, double eps) {
-  static const auto op =
-      FindOperator<Pair(const at::Tensor&, int64_t, const OptionalTensor&, double)>(
-          "palmist::rms_norm_fwd");
-  return op.call(x, n_dims, weight, eps);
-}
-
-Pair Backward(const at::Tensor& dy,
-              const at::Tensor& x,
-              int64_t n_dims,
-              const OptionalTensor& weight,
-              const at::Tensor& rstd,
-              std::array<bool, 2> mask) {
-  static const auto op = FindOperator<Pair(const at::Tensor&,
-                                           const at::Tensor&,
-                                           int64_t,
-                                           const OptionalTensor&,
-                                           const at::Tensor&,
-                                           std::array<bool, 2>)>("palmist::rms_norm_bwd");
-  return op.call(dy, x, n_dims, weight, rstd, mask);
-}
-
 at::Tensor Rstd(const at::Tensor& x, int64_t n_dims, double eps) {
   const at::Tensor xf = x.to(ComputeScalarType(x.scalar_type()));
   return (xf.square().mean(LastDims(n_dims), true) + eps).rsqrt();
 }
-
-struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
-  static at::Tensor forward(AutogradContext* ctx,
-                            const at::Tensor& x,
-                            const OptionalTensor& weight,
-                            int64_t n_dims,
-                            double eps) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, rstd] = Forward(x, n_dims, weight, eps);
-    ctx->save_for_backward({x, OrUndefined(weight), rstd});
-    ctx->saved_data["n_dims"] = n_dims;
-    ctx->saved_data["eps"] = eps;
-    return y;
-  }
-
-  static at::Tensor Recompute(AutogradContext& ctx) {
-    const variable_list saved = Saved(ctx);
-    const int64_t n_dims = ctx.saved_data["n_dims"].toInt();
-    const double eps = ctx.saved_data["eps"].toDouble();
-    if (at::GradMode::is_enabled()) {
-      return RmsNorm(
-          saved[0], saved[0].sizes().slice(saved[0].dim() - n_dims), OrNone(saved[1]), eps);
-    }
-    return std::get<0>(Forward(saved[0], n_dims, OrNone(saved[1]), eps));
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const variable_list saved = TakeSaved(*ctx);
-    const at::Tensor& x = saved[0];
-    const int64_t n_dims = ctx->saved_data["n_dims"].toInt();
-    const bool needs_weight = saved[1].defined() && ctx->needs_input_grad(1);
-    if (!at::GradMode::is_enabled()) {
-      auto [dx, dweight] = Backward(grads[0],
-                                    x,
-                                    n_dims,
-                                    OrNone(saved[1]),
-                                    saved[2],
-                                    {ctx->needs_input_grad(0), needs_weight});
-      return {dx, dweight, at::Tensor(), at::Tensor()};
-    }
-    const at::Tensor rstd = Rstd(x, n_dims, ctx->saved_data["eps"].toDouble());
-    variable_list result = NormBackward(grads[0],
-                                        x,
-                                        x.to(rstd.scalar_type()) * rstd,
-                                        rstd,
-                                        saved[1],
-                                        LastDims(n_dims),
-                                        false,
-                                        {ctx->needs_input_grad(0), needs_weight, false});
-    result.resize(4);
-    return result;
-  }
-};
-const bool kRegistered = RegisterProducer<RmsNormFunction>();
 
 Pair ForwardComposed(const at::Tensor& x,
                      int64_t n_dims,
@@ -193,6 +115,75 @@ Pair BackwardCpu(const at::Tensor& dy,
   });
   return {dx, ToTypeOf(dgamma, weight, x)};
 }
+
+Pair Forward(const at::Tensor& x, int64_t n_dims, const OptionalTensor& weight, double eps) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::rms_norm_fwd");
+  return op.call(x, n_dims, weight, eps);
+}
+
+Pair Backward(const at::Tensor& dy,
+              const at::Tensor& x,
+              int64_t n_dims,
+              const OptionalTensor& weight,
+              const at::Tensor& rstd,
+              std::array<bool, 2> mask) {
+  static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::rms_norm_bwd");
+  return op.call(dy, x, n_dims, weight, rstd, mask);
+}
+
+struct RmsNormFunction : torch::autograd::Function<RmsNormFunction> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& x,
+                            const OptionalTensor& weight,
+                            int64_t n_dims,
+                            double eps) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, rstd] = Forward(x, n_dims, weight, eps);
+    ctx->save_for_backward({x, OrUndefined(weight), rstd});
+    ctx->saved_data["n_dims"] = n_dims;
+    ctx->saved_data["eps"] = eps;
+    return y;
+  }
+
+  static at::Tensor Recompute(AutogradContext& ctx) {
+    const variable_list saved = Saved(ctx);
+    const int64_t n_dims = ctx.saved_data["n_dims"].toInt();
+    const double eps = ctx.saved_data["eps"].toDouble();
+    if (at::GradMode::is_enabled()) {
+      return RmsNorm(
+          saved[0], saved[0].sizes().slice(saved[0].dim() - n_dims), OrNone(saved[1]), eps);
+    }
+    return std::get<0>(Forward(saved[0], n_dims, OrNone(saved[1]), eps));
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = TakeSaved(*ctx);
+    const at::Tensor& x = saved[0];
+    const int64_t n_dims = ctx->saved_data["n_dims"].toInt();
+    const bool needs_weight = saved[1].defined() && ctx->needs_input_grad(1);
+    if (!at::GradMode::is_enabled()) {
+      auto [dx, dweight] = Backward(grads[0],
+                                    x,
+                                    n_dims,
+                                    OrNone(saved[1]),
+                                    saved[2],
+                                    {ctx->needs_input_grad(0), needs_weight});
+      return {dx, dweight, at::Tensor(), at::Tensor()};
+    }
+    const at::Tensor rstd = Rstd(x, n_dims, ctx->saved_data["eps"].toDouble());
+    variable_list result = NormBackward(grads[0],
+                                        x,
+                                        x.to(rstd.scalar_type()) * rstd,
+                                        rstd,
+                                        saved[1],
+                                        LastDims(n_dims),
+                                        false,
+                                        {ctx->needs_input_grad(0), needs_weight, false});
+    result.resize(4);
+    return result;
+  }
+};
+const bool kRegistered = RegisterProducer<RmsNormFunction>();
 
 at::Tensor RmsNormAutograd(const at::Tensor& x,
                            at::SymIntArrayRef normalized_shape,

@@ -14,8 +14,6 @@
 namespace palmist::ops {
 namespace {
 
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-
 void Check(const at::Tensor& gate, const at::Tensor& up) {
   CheckFloating("silu_mul", "gate", gate);
   CheckSameKind("silu_mul", "up", up, "gate", gate);
@@ -26,45 +24,10 @@ void Check(const at::Tensor& gate, const at::Tensor& up) {
               up.sym_sizes());
 }
 
-at::Tensor Forward(const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op =
-      FindOperator<at::Tensor(const at::Tensor&, const at::Tensor&)>("palmist::silu_mul_fwd");
-  return op.call(gate, up);
-}
-
-Pair Backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
-  static const auto op =
-      FindOperator<Pair(const at::Tensor&, const at::Tensor&, const at::Tensor&)>(
-          "palmist::silu_mul_bwd");
-  return op.call(dy, gate, up);
-}
-
 Pair BackwardComposed(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
   const at::Tensor sigmoid = at::sigmoid(gate);
   return {dy * up * sigmoid * (1 + gate * (1 - sigmoid)), dy * gate * sigmoid};
 }
-
-struct SiluMulFunction : torch::autograd::Function<SiluMulFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    ctx->save_for_backward({gate, up});
-    return Forward(gate, up);
-  }
-
-  static at::Tensor Recompute(AutogradContext& ctx) {
-    const variable_list saved = Saved(ctx);
-    return at::GradMode::is_enabled() ? SiluMul(saved[0], saved[1]) : Forward(saved[0], saved[1]);
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    const variable_list saved = TakeSaved(*ctx);
-    const auto [dgate, dup] = at::GradMode::is_enabled()
-                                  ? BackwardComposed(grads[0], saved[0], saved[1])
-                                  : Backward(grads[0], saved[0], saved[1]);
-    return {dgate, dup};
-  }
-};
-const bool kRegistered = RegisterProducer<SiluMulFunction>();
 
 at::Tensor ForwardCpu(const at::Tensor& gate, const at::Tensor& up) {
   Check(gate, up);
@@ -100,6 +63,38 @@ at::Tensor ForwardComposed(const at::Tensor& gate, const at::Tensor& up) {
   Check(gate, up);
   return at::silu(gate) * up;
 }
+
+at::Tensor Forward(const at::Tensor& gate, const at::Tensor& up) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::silu_mul_fwd");
+  return op.call(gate, up);
+}
+
+Pair Backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
+  static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::silu_mul_bwd");
+  return op.call(dy, gate, up);
+}
+
+struct SiluMulFunction : torch::autograd::Function<SiluMulFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    ctx->save_for_backward({gate, up});
+    return Forward(gate, up);
+  }
+
+  static at::Tensor Recompute(AutogradContext& ctx) {
+    const variable_list saved = Saved(ctx);
+    return at::GradMode::is_enabled() ? SiluMul(saved[0], saved[1]) : Forward(saved[0], saved[1]);
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    const variable_list saved = TakeSaved(*ctx);
+    const auto [dgate, dup] = at::GradMode::is_enabled()
+                                  ? BackwardComposed(grads[0], saved[0], saved[1])
+                                  : Backward(grads[0], saved[0], saved[1]);
+    return {dgate, dup};
+  }
+};
+const bool kRegistered = RegisterProducer<SiluMulFunction>();
 
 at::Tensor SiluMulAutograd(const at::Tensor& gate, const at::Tensor& up) {
   return SiluMulFunction::apply(gate, up);

@@ -7,17 +7,12 @@
 #include "palmist/ops/attention.h"
 #include "palmist/ops/dropout_mask.h"
 #include "palmist/ops/executor.h"
-#include "palmist/ops/norm.h"
 #include "palmist/ops/operators.h"
 #include "palmist/ops/recompute.h"
 #include "palmist/ops/tensors.h"
 
 namespace palmist::ops {
 namespace {
-
-using OptionalTensor = std::optional<at::Tensor>;
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 constexpr const char* kName = "tempo_attention";
 
@@ -131,9 +126,8 @@ at::Tensor TempoAttentionAutograd(const at::Tensor& query,
     return Attention(query, key, value, mask, dropout_p, is_causal, scale);
   }
   const double checked = CheckAttention(kName, query, key, value, mask, dropout_p, scale);
-  const OptionalTensor seed = dropout_p > 0 ? OptionalTensor(DrawSeed(query)) : std::nullopt;
   return TempoAttentionFunction::apply(
-      query, key, value, mask, seed, dropout_p, is_causal, checked);
+      query, key, value, mask, SeedOf(query, dropout_p), dropout_p, is_causal, checked);
 }
 
 Pair ForwardMeta(const at::Tensor& query,

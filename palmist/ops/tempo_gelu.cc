@@ -13,43 +13,6 @@
 namespace palmist::ops {
 namespace {
 
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-
-Pair Forward(const at::Tensor& x, std::string_view approximate) {
-  static const auto op =
-      FindOperator<Pair(const at::Tensor&, std::string_view)>("palmist::tempo_gelu_fwd");
-  return op.call(x, approximate);
-}
-
-at::Tensor Backward(const at::Tensor& dy,
-                    const at::Tensor& y,
-                    const at::Tensor& bits,
-                    std::string_view approximate) {
-  static const auto op = FindOperator<at::Tensor(
-      const at::Tensor&, const at::Tensor&, const at::Tensor&, std::string_view)>(
-      "palmist::tempo_gelu_bwd");
-  return op.call(dy, y, bits, approximate);
-}
-
-struct TempoGeluFunction : torch::autograd::Function<TempoGeluFunction> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, bits] = Forward(x, approximate);
-    ctx->save_for_backward({y, bits});
-    ctx->saved_data["approximate"] = std::move(approximate);
-    return y;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "tempo_gelu: expected one differentiation, got a second: its backward knows the "
-                "output only; use palmist::gelu for gradients of gradients");
-    const variable_list saved = ctx->get_saved_variables();
-    const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
-    return {Backward(grads[0], saved[0], saved[1], approximate), at::Tensor()};
-  }
-};
-
 Pair ForwardCpu(const at::Tensor& x, std::string_view approximate) {
   CheckFloating("tempo_gelu", "input", x);
   const kernels::GeluKind kind = ParseGeluKind(approximate);
@@ -94,14 +57,42 @@ at::Tensor BackwardMeta(const at::Tensor&,
   return at::empty_like(y);
 }
 
+Pair Forward(const at::Tensor& x, std::string_view approximate) {
+  static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::tempo_gelu_fwd");
+  return op.call(x, approximate);
+}
+
+at::Tensor Backward(const at::Tensor& dy,
+                    const at::Tensor& y,
+                    const at::Tensor& bits,
+                    std::string_view approximate) {
+  static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::tempo_gelu_bwd");
+  return op.call(dy, y, bits, approximate);
+}
+
+struct TempoGeluFunction : torch::autograd::Function<TempoGeluFunction> {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, bits] = Forward(x, approximate);
+    ctx->save_for_backward({y, bits});
+    ctx->saved_data["approximate"] = std::move(approximate);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "tempo_gelu: expected one differentiation, got a second: its backward knows the "
+                "output only; use palmist::gelu for gradients of gradients");
+    const variable_list saved = ctx->get_saved_variables();
+    const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
+    return {Backward(grads[0], saved[0], saved[1], approximate), at::Tensor()};
+  }
+};
+
 at::Tensor TempoGeluAutograd(const at::Tensor& x, std::string_view approximate) {
   // Without a kernel of its own, a device gets the exact operator: never a wrong number.
   if (!x.is_cpu() && !x.is_meta()) return Gelu(x, approximate);
   return TempoGeluFunction::apply(x, std::string(approximate));
-}
-
-at::Tensor ForwardOnly(const at::Tensor& x, std::string_view approximate) {
-  return Gelu(x, approximate);
 }
 
 }  // namespace
@@ -118,7 +109,7 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def("tempo_gelu_bwd(Tensor grad, Tensor output, Tensor bits, str approximate) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("tempo_gelu", TempoGeluAutograd); }
-TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) { m.impl("tempo_gelu", ForwardOnly); }
+TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) { m.impl("tempo_gelu", Gelu); }
 TORCH_LIBRARY_IMPL(palmist, CPU, m) {
   m.impl("tempo_gelu_fwd", ForwardCpu);
   m.impl("tempo_gelu_bwd", BackwardCpu);

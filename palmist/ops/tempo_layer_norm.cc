@@ -14,55 +14,10 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using ForwardSignature =
     Triple(const at::Tensor&, int64_t, const OptionalTensor&, const OptionalTensor&, double);
-using BackwardSignature = Triple(const at::Tensor&,
-                                 const at::Tensor&,
-                                 int64_t,
-                                 const OptionalTensor&,
-                                 const OptionalTensor&,
-                                 const at::Tensor&,
-                                 std::array<bool, 3>);
 
 constexpr const char* kName = "tempo_layer_norm";
-
-struct TempoLayerNormFunction : torch::autograd::Function<TempoLayerNormFunction> {
-  static at::Tensor forward(AutogradContext* ctx,
-                            const at::Tensor& x,
-                            const OptionalTensor& weight,
-                            const OptionalTensor& bias,
-                            int64_t n_dims,
-                            double eps) {
-    static const auto op = FindOperator<ForwardSignature>("palmist::layer_norm_fwd");
-    const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, mean, rstd] = op.call(x, n_dims, weight, bias, eps);
-    ctx->save_for_backward({y, OrUndefined(weight), OrUndefined(bias), rstd});
-    ctx->saved_data["n_dims"] = n_dims;
-    return y;
-  }
-
-  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
-    static const auto op = FindOperator<BackwardSignature>("palmist::tempo_layer_norm_bwd");
-    TORCH_CHECK(!at::GradMode::is_enabled(),
-                "tempo_layer_norm: expected one differentiation, got a second: its backward knows "
-                "the output only; use palmist::layer_norm for gradients of gradients");
-    const variable_list saved = ctx->get_saved_variables();
-    const bool has_weight = saved[1].defined();
-    const bool has_bias = saved[2].defined();
-    auto [dx, dweight, dbias] = op.call(grads[0],
-                                        saved[0],
-                                        ctx->saved_data["n_dims"].toInt(),
-                                        OrNone(saved[1]),
-                                        OrNone(saved[2]),
-                                        saved[3],
-                                        {ctx->needs_input_grad(0),
-                                         has_weight && ctx->needs_input_grad(1),
-                                         has_bias && ctx->needs_input_grad(has_weight ? 2 : 1)});
-    return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
-  }
-};
 
 // The output tells the input only while it was not rounded too coarsely; without values (fake
 // tensors) nobody can say.
@@ -129,26 +84,59 @@ Triple BackwardMeta(const at::Tensor&,
           mask[2] ? like(bias) : at::Tensor()};
 }
 
+struct TempoLayerNormFunction : torch::autograd::Function<TempoLayerNormFunction> {
+  static at::Tensor forward(AutogradContext* ctx,
+                            const at::Tensor& x,
+                            const OptionalTensor& weight,
+                            const OptionalTensor& bias,
+                            int64_t n_dims,
+                            double eps) {
+    static const auto op = FindOperator<ForwardSignature>("palmist::layer_norm_fwd");
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    auto [y, mean, rstd] = op.call(x, n_dims, weight, bias, eps);
+    ctx->save_for_backward({y, OrUndefined(weight), OrUndefined(bias), rstd});
+    ctx->saved_data["n_dims"] = n_dims;
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
+    static const auto op = FindOperator<decltype(BackwardCpu)>("palmist::tempo_layer_norm_bwd");
+    TORCH_CHECK(!at::GradMode::is_enabled(),
+                "tempo_layer_norm: expected one differentiation, got a second: its backward knows "
+                "the output only; use palmist::layer_norm for gradients of gradients");
+    const variable_list saved = ctx->get_saved_variables();
+    const bool has_weight = saved[1].defined();
+    const bool has_bias = saved[2].defined();
+    auto [dx, dweight, dbias] = op.call(grads[0],
+                                        saved[0],
+                                        ctx->saved_data["n_dims"].toInt(),
+                                        OrNone(saved[1]),
+                                        OrNone(saved[2]),
+                                        saved[3],
+                                        {ctx->needs_input_grad(0),
+                                         has_weight && ctx->needs_input_grad(1),
+                                         has_bias && ctx->needs_input_grad(has_weight ? 2 : 1)});
+    return {dx, dweight, dbias, at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor Exact(const at::Tensor& x,
+                 at::SymIntArrayRef normalized_shape,
+                 const OptionalTensor& weight,
+                 const OptionalTensor& bias,
+                 double eps) {
+  static const auto op = FindOperator<NormSignature>("palmist::layer_norm");
+  return op.call(x, normalized_shape, weight, bias, eps);
+}
+
 at::Tensor TempoLayerNormAutograd(const at::Tensor& x,
                                   at::SymIntArrayRef normalized_shape,
                                   const OptionalTensor& weight,
                                   const OptionalTensor& bias,
                                   double eps) {
   const int64_t n_dims = CheckedDims(kName, x, normalized_shape);
-  if (!CanInvert(x, weight, bias)) {
-    static const auto op = FindOperator<NormSignature>("palmist::layer_norm");
-    return op.call(x, normalized_shape, weight, bias, eps);
-  }
+  if (!CanInvert(x, weight, bias)) return Exact(x, normalized_shape, weight, bias, eps);
   return TempoLayerNormFunction::apply(x, weight, bias, n_dims, eps);
-}
-
-at::Tensor ForwardOnly(const at::Tensor& x,
-                       at::SymIntArrayRef normalized_shape,
-                       const OptionalTensor& weight,
-                       const OptionalTensor& bias,
-                       double eps) {
-  static const auto op = FindOperator<NormSignature>("palmist::layer_norm");
-  return op.call(x, normalized_shape, weight, bias, eps);
 }
 
 }  // namespace
@@ -171,9 +159,7 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
       "Tensor rstd, bool[3] output_mask) -> (Tensor, Tensor, Tensor)");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("tempo_layer_norm", TempoLayerNormAutograd); }
-TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
-  m.impl("tempo_layer_norm", ForwardOnly);
-}
+TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) { m.impl("tempo_layer_norm", Exact); }
 TORCH_LIBRARY_IMPL(palmist, CPU, m) { m.impl("tempo_layer_norm_bwd", BackwardCpu); }
 TORCH_LIBRARY_IMPL(palmist, Meta, m) { m.impl("tempo_layer_norm_bwd", BackwardMeta); }
 

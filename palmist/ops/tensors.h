@@ -5,12 +5,25 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_like.h>
 
+#include <optional>
 #include <span>
+#include <tuple>
 
 #include "palmist/kernels/gelu.h"
 #include "palmist/kernels/scalar.h"
 
 namespace palmist::ops {
+
+using OptionalTensor = std::optional<at::Tensor>;
+using Pair = std::tuple<at::Tensor, at::Tensor>;
+using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+inline at::Tensor OrUndefined(const OptionalTensor& tensor) {
+  return tensor.value_or(at::Tensor());
+}
+inline OptionalTensor OrNone(const at::Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+}
 
 /// Returns the operator `name` with the C++ signature `Signature`, to be kept in a static.
 template <class Signature>

@@ -59,8 +59,8 @@ HWY_INLINE void DropoutWords(
   const hn::Repartition<std::uint64_t, D> d64;
   using V = hn::Vec<D>;
   const auto upper = [&](auto wide) { return hn::BitCast(d32, hn::ShiftRight<32>(wide)); };
-  const auto m0 = hn::Set(d32, 0xD2511F53u);
-  const auto m1 = hn::Set(d32, 0xCD9E8D57u);
+  const auto m0 = hn::Set(d32, kPhiloxMultiplier0);
+  const auto m1 = hn::Set(d32, kPhiloxMultiplier1);
   V even[4] = {low, high, hn::Zero(d32), hn::Zero(d32)};
   V odd[4] = {
       upper(hn::BitCast(d64, low)), upper(hn::BitCast(d64, high)), hn::Zero(d32), hn::Zero(d32)};
@@ -75,11 +75,11 @@ HWY_INLINE void DropoutWords(
     x[3] = hn::BitCast(d32, product0);
   };
   HWY_UNROLL(10)
-  for (int r = 0; r < 10; ++r) {
+  for (int r = 0; r < kPhiloxRounds; ++r) {
     round(even);
     round(odd);
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += kPhiloxIncrement0;
+    key1 += kPhiloxIncrement1;
   }
   for (std::size_t word = 0; word < 4; ++word) {
     const auto shifted = hn::ShiftLeft<32>(hn::BitCast(d64, odd[word]));

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "palmist/base/rng.h"
 #include "palmist/kernels/cuda/device.h"
 
 namespace palmist::kernels::cuda {
@@ -15,17 +16,17 @@ __device__ void PhiloxWords(std::uint64_t seed, std::uint64_t position, std::uin
   auto key0 = static_cast<std::uint32_t>(seed);
   auto key1 = static_cast<std::uint32_t>(seed >> 32);
 #pragma unroll
-  for (int round = 0; round < 10; ++round) {
-    const std::uint32_t high0 = __umulhi(0xD2511F53u, x0);
-    const std::uint32_t high1 = __umulhi(0xCD9E8D57u, x2);
-    const std::uint32_t low0 = 0xD2511F53u * x0;
-    const std::uint32_t low1 = 0xCD9E8D57u * x2;
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const std::uint32_t high0 = __umulhi(kPhiloxMultiplier0, x0);
+    const std::uint32_t high1 = __umulhi(kPhiloxMultiplier1, x2);
+    const std::uint32_t low0 = kPhiloxMultiplier0 * x0;
+    const std::uint32_t low1 = kPhiloxMultiplier1 * x2;
     x0 = high1 ^ x1 ^ key0;
     x1 = low1;
     x2 = high0 ^ x3 ^ key1;
     x3 = low0;
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
+    key0 += kPhiloxIncrement0;
+    key1 += kPhiloxIncrement1;
   }
   words[0] = x0;
   words[1] = x1;

@@ -12,9 +12,6 @@
 namespace palmist::ops {
 namespace {
 
-using OptionalTensor = std::optional<at::Tensor>;
-using Pair = std::tuple<at::Tensor, at::Tensor>;
-
 constexpr const char* kName = "rms_norm";
 
 // With a weight of another type the result has the wider of the two, as Hugging Face's norms do.
