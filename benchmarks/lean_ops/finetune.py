@@ -175,6 +175,7 @@ def train(arguments: argparse.Namespace) -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimizer, lambda step: min(1.0, (step + 1) / warm_up)
     )
+    arguments.log.parent.mkdir(parents=True, exist_ok=True)
     with open(arguments.log, "w", buffering=1) as log:
 
         def write(**values) -> None:

@@ -24,17 +24,33 @@ at::Tensor ForwardCpu(const at::Tensor& x, std::string_view approximate) {
   return y;
 }
 
+void BackwardInto(const at::Tensor& dx,
+                  const at::Tensor& dy,
+                  const at::Tensor& x,
+                  std::string_view approximate) {
+  const kernels::GeluKind kind = ParseGeluKind(approximate);
+  DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
+    kernels::GeluBackward<T>(
+        ConstSpan<T>(dy), ConstSpan<T>(x), MutableSpan<T>(dx), kind, TorchExecutor());
+  });
+}
+
 at::Tensor BackwardCpu(const at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
   CheckSameKind("gelu", "the gradient", dy, "the input", x);
-  const kernels::GeluKind kind = ParseGeluKind(approximate);
   const at::Tensor dense = Dense(x);
   const at::Tensor dense_dy = DenseLike(dy, dense);
   at::Tensor dx = at::empty_like(dense);
-  DispatchStorage(x.scalar_type(), [&]<typename T>(T) {
-    kernels::GeluBackward<T>(
-        ConstSpan<T>(dense_dy), ConstSpan<T>(dense), MutableSpan<T>(dx), kind, TorchExecutor());
-  });
+  BackwardInto(dx, dense_dy, dense, approximate);
   return dx;
+}
+
+at::Tensor& BackwardInPlaceCpu(at::Tensor& dy, const at::Tensor& x, std::string_view approximate) {
+  CheckSameKind("gelu", "the gradient", dy, "the input", x);
+  if (!x.is_non_overlapping_and_dense() || dy.strides() != x.strides()) {
+    return dy.copy_(BackwardCpu(dy, x, approximate));
+  }
+  BackwardInto(dy, dy, x, approximate);
+  return dy;
 }
 
 at::Tensor ForwardComposed(const at::Tensor& x, std::string_view approximate) {
@@ -59,6 +75,14 @@ at::Tensor Backward(const at::Tensor& dy, const at::Tensor& x, std::string_view 
   return op.call(dy, x, approximate);
 }
 
+at::Tensor BackwardInPlace(const at::Tensor& dy,
+                           const at::Tensor& x,
+                           std::string_view approximate) {
+  static const auto op = FindOperator<decltype(BackwardInPlaceCpu)>("palmist::gelu_bwd_");
+  at::Tensor dx = dy;
+  return op.call(dx, x, approximate);
+}
+
 struct GeluFunction : torch::autograd::Function<GeluFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
     const at::AutoDispatchBelowADInplaceOrView guard;
@@ -78,8 +102,11 @@ struct GeluFunction : torch::autograd::Function<GeluFunction> {
     const at::Tensor x = TakeSaved(*ctx)[0];
     const std::string& approximate = ctx->saved_data["approximate"].toStringRef();
     // torch's own formula can be differentiated again.
-    return {at::GradMode::is_enabled() ? at::gelu_backward(grads[0], x, approximate)
-                                       : Backward(grads[0], x, approximate),
+    if (at::GradMode::is_enabled()) {
+      return {at::gelu_backward(grads[0], x, approximate), at::Tensor()};
+    }
+    return {IsSoleCpuTensor(grads[0]) ? BackwardInPlace(grads[0], x, approximate)
+                                      : Backward(grads[0], x, approximate),
             at::Tensor()};
   }
 };
@@ -101,6 +128,7 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def("gelu(Tensor input, *, str approximate='none') -> Tensor");
   m.def("gelu_fwd(Tensor input, str approximate) -> Tensor");
   m.def("gelu_bwd(Tensor grad, Tensor input, str approximate) -> Tensor");
+  m.def("gelu_bwd_(Tensor(a!) grad, Tensor input, str approximate) -> Tensor(a!)");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("gelu", GeluAutograd); }
 TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
@@ -111,6 +139,7 @@ TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
 TORCH_LIBRARY_IMPL(palmist, CPU, m) {
   m.impl("gelu_fwd", ForwardCpu);
   m.impl("gelu_bwd", BackwardCpu);
+  m.impl("gelu_bwd_", BackwardInPlaceCpu);
 }
 
 }  // namespace palmist::ops

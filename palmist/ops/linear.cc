@@ -84,9 +84,7 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     const at::Tensor& dy = grads[0];
     const at::Tensor rows = dy.dim() == 1 ? dy.unsqueeze(0) : dy.flatten(0, -2);
     at::Tensor dx, dweight, dbias;
-    if (ctx->needs_input_grad(0)) {
-      dx = at::matmul(dy, Cast(saved[1], compute_type)).to(data["x_type"].toScalarType());
-    }
+    // First, so that an input made again is gone before its gradient comes.
     if (ctx->needs_input_grad(1)) {
       const at::Tensor x =
           data["recomputes"].toBool() ? Cast(RecomputedInput(0), compute_type) : saved[0];
@@ -95,6 +93,9 @@ struct LinearFunction : torch::autograd::Function<LinearFunction> {
     }
     if (data.count("bias_type") > 0 && ctx->needs_input_grad(2)) {
       dbias = rows.sum(0).to(data["bias_type"].toScalarType());
+    }
+    if (ctx->needs_input_grad(0)) {
+      dx = at::matmul(dy, Cast(saved[1], compute_type)).to(data["x_type"].toScalarType());
     }
     return {dx, dweight, dbias, at::Tensor()};
   }

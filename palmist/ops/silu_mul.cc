@@ -41,6 +41,21 @@ at::Tensor ForwardCpu(const at::Tensor& gate, const at::Tensor& up) {
   return y;
 }
 
+void BackwardInto(const at::Tensor& dgate,
+                  const at::Tensor& dup,
+                  const at::Tensor& dy,
+                  const at::Tensor& gate,
+                  const at::Tensor& up) {
+  DispatchStorage(gate.scalar_type(), [&]<typename T>(T) {
+    kernels::SiluMulBackward<T>(ConstSpan<T>(dy),
+                                ConstSpan<T>(gate),
+                                ConstSpan<T>(up),
+                                MutableSpan<T>(dgate),
+                                MutableSpan<T>(dup),
+                                TorchExecutor());
+  });
+}
+
 Pair BackwardCpu(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
   CheckSameKind("silu_mul", "the gradient", dy, "gate", gate);
   const at::Tensor dense_gate = Dense(gate);
@@ -48,15 +63,22 @@ Pair BackwardCpu(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor&
   const at::Tensor dense_dy = DenseLike(dy, dense_gate);
   at::Tensor dgate = at::empty_like(dense_gate);
   at::Tensor dup = at::empty_like(dense_gate);
-  DispatchStorage(gate.scalar_type(), [&]<typename T>(T) {
-    kernels::SiluMulBackward<T>(ConstSpan<T>(dense_dy),
-                                ConstSpan<T>(dense_gate),
-                                ConstSpan<T>(dense_up),
-                                MutableSpan<T>(dgate),
-                                MutableSpan<T>(dup),
-                                TorchExecutor());
-  });
+  BackwardInto(dgate, dup, dense_dy, dense_gate, dense_up);
   return {dgate, dup};
+}
+
+// Turns dy into dgate and returns dup.
+at::Tensor BackwardInPlaceCpu(at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
+  CheckSameKind("silu_mul", "the gradient", dy, "gate", gate);
+  if (!gate.is_non_overlapping_and_dense() || dy.strides() != gate.strides()) {
+    auto [dgate, dup] = BackwardCpu(dy, gate, up);
+    dy.copy_(dgate);
+    return dup;
+  }
+  const at::Tensor dense_up = DenseLike(up, gate);
+  at::Tensor dup = at::empty_like(gate);
+  BackwardInto(dy, dup, dy, gate, dense_up);
+  return dup;
 }
 
 at::Tensor ForwardComposed(const at::Tensor& gate, const at::Tensor& up) {
@@ -74,6 +96,13 @@ Pair Backward(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up
   return op.call(dy, gate, up);
 }
 
+Pair BackwardInPlace(const at::Tensor& dy, const at::Tensor& gate, const at::Tensor& up) {
+  static const auto op = FindOperator<decltype(BackwardInPlaceCpu)>("palmist::silu_mul_bwd_");
+  at::Tensor dgate = dy;
+  at::Tensor dup = op.call(dgate, gate, up);
+  return {std::move(dgate), std::move(dup)};
+}
+
 struct SiluMulFunction : torch::autograd::Function<SiluMulFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& gate, const at::Tensor& up) {
     const at::AutoDispatchBelowADInplaceOrView guard;
@@ -88,9 +117,10 @@ struct SiluMulFunction : torch::autograd::Function<SiluMulFunction> {
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     const variable_list saved = TakeSaved(*ctx);
-    const auto [dgate, dup] = at::GradMode::is_enabled()
-                                  ? BackwardComposed(grads[0], saved[0], saved[1])
-                                  : Backward(grads[0], saved[0], saved[1]);
+    const auto backward = at::GradMode::is_enabled()  ? BackwardComposed
+                          : IsSoleCpuTensor(grads[0]) ? BackwardInPlace
+                                                      : Backward;
+    const auto [dgate, dup] = backward(grads[0], saved[0], saved[1]);
     return {dgate, dup};
   }
 };
@@ -112,6 +142,7 @@ TORCH_LIBRARY_FRAGMENT(palmist, m) {
   m.def("silu_mul(Tensor gate, Tensor up) -> Tensor");
   m.def("silu_mul_fwd(Tensor gate, Tensor up) -> Tensor");
   m.def("silu_mul_bwd(Tensor grad, Tensor gate, Tensor up) -> (Tensor, Tensor)");
+  m.def("silu_mul_bwd_(Tensor(a!) grad, Tensor gate, Tensor up) -> Tensor");
 }
 TORCH_LIBRARY_IMPL(palmist, Autograd, m) { m.impl("silu_mul", SiluMulAutograd); }
 TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
@@ -122,6 +153,7 @@ TORCH_LIBRARY_IMPL(palmist, CompositeExplicitAutograd, m) {
 TORCH_LIBRARY_IMPL(palmist, CPU, m) {
   m.impl("silu_mul_fwd", ForwardCpu);
   m.impl("silu_mul_bwd", BackwardCpu);
+  m.impl("silu_mul_bwd_", BackwardInPlaceCpu);
 }
 
 }  // namespace palmist::ops

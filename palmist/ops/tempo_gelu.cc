@@ -1,6 +1,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/gelu_backward.h>
+#include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -57,9 +58,17 @@ at::Tensor BackwardMeta(const at::Tensor&,
   return at::empty_like(y);
 }
 
-Pair Forward(const at::Tensor& x, std::string_view approximate) {
+const auto& ForwardOperator() {
   static const auto op = FindOperator<decltype(ForwardCpu)>("palmist::tempo_gelu_fwd");
-  return op.call(x, approximate);
+  return op;
+}
+
+// Asked of the device, since a fake tensor's own key is Meta's.
+bool HasKernel(const at::Tensor& x) {
+  if (x.is_cpu() || x.is_meta()) return true;
+  const c10::DispatchKey key =
+      c10::computeDispatchKey(/*dtype=*/std::nullopt, /*layout=*/std::nullopt, x.device());
+  return x.scalar_type() != at::kDouble && ForwardOperator().hasKernelForDispatchKey(key);
 }
 
 at::Tensor Backward(const at::Tensor& dy,
@@ -73,7 +82,7 @@ at::Tensor Backward(const at::Tensor& dy,
 struct TempoGeluFunction : torch::autograd::Function<TempoGeluFunction> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, std::string approximate) {
     const at::AutoDispatchBelowADInplaceOrView guard;
-    auto [y, bits] = Forward(x, approximate);
+    auto [y, bits] = ForwardOperator().call(x, approximate);
     ctx->save_for_backward({y, bits});
     ctx->saved_data["approximate"] = std::move(approximate);
     return y;
@@ -91,7 +100,7 @@ struct TempoGeluFunction : torch::autograd::Function<TempoGeluFunction> {
 
 at::Tensor TempoGeluAutograd(const at::Tensor& x, std::string_view approximate) {
   // Without a kernel of its own, a device gets the exact operator: never a wrong number.
-  if (!x.is_cpu() && !x.is_meta()) return Gelu(x, approximate);
+  if (!HasKernel(x)) return Gelu(x, approximate);
   return TempoGeluFunction::apply(x, std::string(approximate));
 }
 

@@ -62,6 +62,16 @@ class _LlamaMLP:
     forward = nn.SwiGLU.forward
 
 
+class _BertLayer:
+    def feed_forward_chunk(self, attention_output: Tensor) -> Tensor:
+        output = self.output
+        if not _is_plain(output):
+            return super().feed_forward_chunk(attention_output)
+        # In one frame, so that no caller holds the activation while the rest is computed.
+        hidden = output.dense(self.intermediate(attention_output))
+        return output.LayerNorm(output.dropout(hidden) + attention_output)
+
+
 class _LossHead:
     """Gives its input in place of logits while `_palmist_defers` is set."""
 
@@ -94,6 +104,8 @@ _LEAVES: dict[str, tuple[str, type]] = {
     "transformers.activations.GELUTanh": ("activation", _TanhGELU),
     "transformers.activations.NewGELUActivation": ("activation", _TanhGELU),
     "transformers.activations.FastGELUActivation": ("activation", _TanhGELU),
+    "transformers.models.bert.modeling_bert.BertLayer": ("activation", _BertLayer),
+    "transformers.models.roberta.modeling_roberta.RobertaLayer": ("activation", _BertLayer),
     **_llama_leaves("Llama"),
     **_llama_leaves("Mistral"),
     **_llama_leaves("Qwen2"),

@@ -108,6 +108,16 @@ def test_unpickles_in_a_new_process(tmp_path):
     subprocess.run([sys.executable, "-c", script, tmp_path / "model.pt", python], check=True)
 
 
+@pytest.mark.parametrize("family", ("bert", "roberta"))
+def test_a_hook_on_the_feed_forward_still_sees_it(family):
+    model, ids, seen = palmist.patch(tiny_model(family)), tokens(), []
+    want = model(ids).logits
+    output = getattr(model, family).encoder.layer[0].output
+    output.register_forward_hook(lambda module, arguments, result: seen.append(arguments[0].shape))
+    assert torch.equal(model(ids).logits, want)
+    assert seen == [(*ids.shape, 96)]
+
+
 @pytest.mark.parametrize("family", ("bert", "gpt2", "qwen3"))
 def test_saves_and_loads_both_ways(family, tmp_path):
     plain = tiny_model(family)

@@ -114,5 +114,37 @@ TEST(MemoryTest, RecomputedOutputsAreFreedInBackward) {
   EXPECT_EQ(counter.current_bytes(), 0);
 }
 
+TEST(MemoryTest, BackwardOverwritesAGradientThatNobodyElseHolds) {
+  const at::Tensor x = Parameter({32 * kRows, kColumns}), up = Parameter({32 * kRows, kColumns});
+  const at::Tensor weight = Parameter({kColumns, kColumns});
+  const at::Tensor dy = at::randn({32 * kRows, kColumns});
+  const int64_t bytes = x.numel() * 4;
+  const std::vector<at::Tensor> inputs = {x, up, weight};
+  // The gradient of the activation's output, and beside it what silu_mul gives two of.
+  const std::vector<std::pair<std::function<at::Tensor()>, int64_t>> cases = {
+      {[&] { return Linear(Gelu(x), weight); }, bytes},
+      {[&] { return Linear(SiluMul(x, up), weight); }, 2 * bytes}};
+  for (const auto& [f, expected] : cases) {
+    const at::Tensor y = f();
+    const test::MemoryCounter counter;
+    const auto grads = torch::autograd::grad({y}, inputs, {dy}, false, false, true);
+    EXPECT_LT(counter.peak_bytes(), expected + bytes / 4);
+    EXPECT_GE(counter.peak_bytes(), expected);
+  }
+}
+
+TEST(MemoryTest, BackwardLeavesAGradientThatAHookHolds) {
+  const at::Tensor x = Parameter({kRows, kColumns}), weight = Parameter({kColumns, kColumns});
+  const at::Tensor dy = at::randn({kRows, kColumns});
+  for (const bool gated : {false, true}) {
+    const at::Tensor activation = gated ? SiluMul(x, x) : Gelu(x);
+    at::Tensor held;
+    activation.register_hook([&](const at::Tensor& gradient) { held = gradient; });
+    const at::Tensor dx = torch::autograd::grad({Linear(activation, weight)}, {x}, {dy})[0];
+    EXPECT_TRUE(held.equal(dy.matmul(weight)));
+    EXPECT_FALSE(held.equal(dx));
+  }
+}
+
 }  // namespace
 }  // namespace palmist::ops
