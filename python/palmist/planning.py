@@ -4,6 +4,7 @@ import ctypes
 import dataclasses
 import functools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ class DoesNotFit(MemoryError):
 
 def auto(
     model: torch.nn.Module,
-    batch: int,
+    batch: int | torch.Tensor | Mapping[str, torch.Tensor],
     budget_bytes: float,
     *,
     seq: int | None = None,
@@ -72,9 +73,11 @@ def auto(
 
     Args:
         model: A Hugging Face model that `patch` takes, not patched yet.
-        batch: Sequences that run forward and backward at once.
+        batch: Sequences that run forward and backward at once: their number, or token ids [B, S],
+            alone or as `input_ids` beside other arguments of the model, which give `seq` too.
         budget_bytes: Memory for weights, gradients, optimiser and activations.
-        seq: Tokens of a sequence; the longest that the model takes by default.
+        seq: Tokens of a sequence; those of `batch`, or the longest that the model takes, by
+            default.
         dtype: Of weights and activations; that of the model by default.
         device: A device that the planner knows, by name; its default by default.
         allow_tempo: Allow the "tempo" variants too, see `palmist.nn`.
@@ -84,6 +87,9 @@ def auto(
     recomputation. Raises `DoesNotFit`, which leaves the model as it was, and
     ValueError where the planner refuses the request.
     """
+    batch, seq_of_batch = _batch_shape(batch)
+    if seq is None:
+        seq = seq_of_batch or _longest_sequence(model.config)
     dtype = model.dtype if dtype is None else dtype
     if dtype not in _DTYPES:
         raise ValueError(f"expected dtype to be one of {list(_DTYPES)}, got {dtype}")
@@ -92,7 +98,7 @@ def auto(
         {
             "call": "choose_operators",
             "config": model.config.to_dict(),
-            "seq": _longest_sequence(model.config) if seq is None else seq,
+            "seq": seq,
             "batch": batch,
             "dtype": _DTYPES[dtype],
             "device": device,
@@ -146,6 +152,17 @@ def _planner() -> ctypes.CDLL:
     library.palmist_free.argtypes = [ctypes.c_void_p]
     library.palmist_free.restype = None
     return library
+
+
+def _batch_shape(batch) -> tuple[int, int | None]:
+    """Returns the sequences of a batch, and their tokens where it tells them."""
+    ids = batch.get("input_ids") if isinstance(batch, Mapping) else batch
+    if isinstance(ids, torch.Tensor) and ids.dim() == 2:
+        return tuple(ids.shape)
+    if isinstance(ids, int):
+        return ids, None
+    got = f"a tensor of shape {list(ids.shape)}" if hasattr(ids, "shape") else repr(batch)[:100]
+    raise ValueError(f"expected batch to be a number, or token ids of shape [B, S]; got {got}")
 
 
 def _longest_sequence(config) -> int:

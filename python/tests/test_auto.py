@@ -47,6 +47,19 @@ def test_applies_what_it_chose(family):
         assert list(map(type, model.modules())) == list(map(type, plain.modules()))
 
 
+@pytest.mark.parametrize("wrap", (lambda ids: ids, lambda ids: {"input_ids": ids, "labels": ids}))
+def test_takes_the_batch_itself(wrap):
+    model, ids = tiny_model("gpt2"), tokens(BATCH, SEQ)
+    want = palmist.auto(copy.deepcopy(model), BATCH, 1 << 30, seq=SEQ)
+    assert palmist.auto(model, wrap(ids), 1 << 30).peak_bytes == want.peak_bytes
+
+
+@pytest.mark.parametrize("batch", (torch.zeros(3), {"pixels": torch.zeros(2, 3)}, "four"))
+def test_another_batch_is_refused(batch):
+    with pytest.raises(ValueError, match=r"expected batch .* \[B, S\]; got"):
+        palmist.auto(tiny_model("gpt2"), batch, 1 << 30)
+
+
 def test_a_smaller_budget_keeps_less():
     plain, ids = tiny_model("gpt2", layers=3), tokens(BATCH, SEQ)
     most, least = _peaks(plain)
