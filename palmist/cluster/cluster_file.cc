@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "palmist/base/file.h"
+#include "palmist/base/yaml.h"
 #include "palmist/cluster/collective_json.h"
 #include "palmist/cluster/presets.h"
 #include "palmist/cluster/units_in_files.h"
-#include "palmist/cluster/yaml.h"
 
 namespace palmist::cluster {
 namespace {

@@ -2,7 +2,7 @@
 """Checks that every include stays within what its folder may use.
 
 Each `#include "palmist/X/..."` in palmist/<folder> must name the folder itself or one in the DEPS
-of its palmist_add_library call; files in test/ and benchmark/ may also use the DEPS of the tests,
+of its palmist_add_library call, where palmist/grasp/core is the library grasp_core; files in test/ and benchmark/ may also use the DEPS of the tests,
 benchmarks and fuzzers declared there. Only the folders in TORCH_FOLDERS may name libtorch.
 
   check_layers.py ROOT          check the checkout at ROOT
@@ -41,27 +41,39 @@ def declared_deps(cmake_text):
     return library, everything
 
 
+def library_of(include, libraries):
+    """Returns the library that a path below palmist/ belongs to, or its first folder."""
+    folders = include.split("/")[1:-1]
+    names = ["_".join(folders[:n]) for n in range(len(folders), 0, -1)]
+    return next((name for name in names if name in libraries), names[-1])
+
+
 def check(root):
     """Returns the list of violations below root/palmist, and how many files were read."""
     violations, files = [], 0
-    for folder in sorted(p for p in (root / "palmist").iterdir() if p.is_dir()):
+    base = root / "palmist"
+    folders = {
+        "_".join(lists.parent.relative_to(base).parts): lists.parent
+        for lists in sorted(base.glob("*/CMakeLists.txt")) + sorted(base.glob("*/*/CMakeLists.txt"))
+        if "palmist_add_library" in lists.read_text(encoding="utf-8")
+    }
+    for library_name, folder in folders.items():
         lists = folder / "CMakeLists.txt"
-        if not lists.is_file():
-            continue
         library, everything = declared_deps(lists.read_text(encoding="utf-8"))
         for path in sorted(p for p in folder.rglob("*") if p.suffix in SUFFIXES):
             files += 1
             beside = path.relative_to(folder).parts[0] in ("test", "benchmark")
-            allowed = {folder.name} | (everything if beside else library)
+            allowed = {library_name} | (everything if beside else library)
             name = path.relative_to(root)
             for include in INCLUDE.findall(path.read_text(encoding="utf-8")):
-                parts = include.split("/")
-                if parts[0] == "palmist" and len(parts) > 2 and parts[1] not in allowed:
-                    violations.append(
-                        f"{name}: includes {include}, but {parts[1]} is not in DEPS of"
-                        f" {lists.relative_to(root)}")
-                if include.startswith(TORCH_PREFIXES) and folder.name not in TORCH_FOLDERS:
-                    violations.append(f"{name}: includes {include}, but {folder.name} is torch-free")
+                if include.startswith("palmist/") and include.count("/") > 1:
+                    used = library_of(include, folders)
+                    if used not in allowed:
+                        violations.append(
+                            f"{name}: includes {include}, but {used} is not in DEPS of"
+                            f" {lists.relative_to(root)}")
+                if include.startswith(TORCH_PREFIXES) and library_name not in TORCH_FOLDERS:
+                    violations.append(f"{name}: includes {include}, but {library_name} is torch-free")
     return violations, files
 
 
@@ -82,6 +94,17 @@ def self_test():
         write("palmist/high/b.cc", '#include "palmist/low/a.h"\n')
         write("palmist/high/test/b_test.cc", '#include "palmist/other/c.h"\n')
         assert check(root) == ([], 3), check(root)
+
+        write("palmist/deep/core/CMakeLists.txt", "palmist_add_library(NAME deep_core LAYER 1 SOURCES c.cc)\n")
+        write("palmist/deep/core/c.cc", '#include "palmist/deep/core/c.h"\n')
+        write("palmist/deep/use/CMakeLists.txt",
+              "palmist_add_library(NAME deep_use LAYER 2 SOURCES d.cc DEPS deep_core)\n")
+        write("palmist/deep/use/d.cc", '#include "palmist/deep/core/c.h"\n')
+        assert check(root) == ([], 5), check(root)
+        write("palmist/deep/core/c.cc", '#include "palmist/deep/use/d.h"\n')
+        violations, _ = check(root)
+        assert len(violations) == 1 and "deep_use is not in DEPS" in violations[0], violations
+        write("palmist/deep/core/c.cc", "")
 
         write("palmist/low/a.cc", '#include "palmist/high/b.h"\n')
         write("palmist/high/b.cc", '#  include <palmist/other/c.h>\n#include <torch/torch.h>\n')

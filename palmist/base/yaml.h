@@ -6,7 +6,7 @@
 
 #include "palmist/base/json.h"
 
-namespace palmist::cluster {
+namespace palmist {
 
 /// What is refused before anything is allocated for it.
 struct YamlLimits {
@@ -26,4 +26,4 @@ Result<nlohmann::json> ParseYaml(std::string_view text, const YamlLimits& limits
 /// Returns `json` as YAML in block style; `ParseYaml` reads it back.
 std::string ToYamlText(const nlohmann::ordered_json& json);
 
-}  // namespace palmist::cluster
+}  // namespace palmist

@@ -1,4 +1,4 @@
-#include "palmist/cluster/yaml.h"
+#include "palmist/base/yaml.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -15,7 +15,7 @@
 
 #include "palmist/base/text.h"
 
-namespace palmist::cluster {
+namespace palmist {
 namespace {
 
 using nlohmann::json;
@@ -266,4 +266,4 @@ std::string ToYamlText(const ordered_json& json) {
   return out;
 }
 
-}  // namespace palmist::cluster
+}  // namespace palmist

@@ -1,9 +1,9 @@
-#include "palmist/cluster/yaml.h"
+#include "palmist/base/yaml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace palmist::cluster {
+namespace palmist {
 namespace {
 
 using nlohmann::json;
@@ -122,4 +122,4 @@ TEST(YamlTest, WritesWhatItReads) {
 }
 
 }  // namespace
-}  // namespace palmist::cluster
+}  // namespace palmist
