@@ -39,6 +39,7 @@ void AddModelsCommand(CLI::App& app, Context& context);
 void AddClustersCommand(CLI::App& app, Context& context);
 void AddValidateCommand(CLI::App& app, Context& context);
 void AddDoctorCommand(CLI::App& app, Context& context);
+void AddGraspCommand(CLI::App& app, Context& context);
 
 /// Runs the program; returns its exit code. `main` calls it, tests too.
 int Main(int argc, const char* const* argv, std::ostream& out, std::ostream& err);

@@ -33,12 +33,18 @@ Error FromParseError(const CLI::ParseError& error, const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   std::string hint = "see palmist --help";
-  for (const CLI::App* command : app.get_subcommands()) {
+  std::string path = "palmist";
+  for (auto chosen = app.get_subcommands(); !chosen.empty();
+       chosen = chosen.front()->get_subcommands()) {
+    const CLI::App* command = chosen.front();
+    path += " " + command->get_name();
     names.clear();
     for (const CLI::App* known : {command, &app}) {
       for (const CLI::Option* option : known->get_options()) names.push_back(option->get_name());
     }
-    hint = "see palmist " + command->get_name() + " --help";
+    for (const CLI::App* below : command->get_subcommands({})) names.push_back(below->get_name());
+    hint = "see " + path + " --help";
+    if (!command->get_subcommands().empty()) continue;
     // What a command does not know falls through to the program. Options before their values.
     std::vector<std::string> unknown = app.remaining(true);
     std::stable_partition(unknown.begin(), unknown.end(), [](const std::string& argument) {
@@ -130,6 +136,7 @@ int Main(int argc, const char* const* argv, std::ostream& out, std::ostream& err
   AddClustersCommand(app, context);
   AddValidateCommand(app, context);
   AddDoctorCommand(app, context);
+  AddGraspCommand(app, context);
 
   try {
     app.parse(argc, argv);

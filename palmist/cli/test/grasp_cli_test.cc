@@ -1,0 +1,162 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "palmist/base/file.h"
+#include "palmist/base/npy.h"
+#include "palmist/cli/test/run_program.h"
+#include "palmist/grasp/core/analytic_scene.h"
+#include "palmist/grasp/formats/image.h"
+
+namespace palmist::cli {
+namespace {
+
+using test::Call;
+using test::Ran;
+using ::testing::HasSubstr;
+using ::testing::TempDir;
+
+/// A box, a cylinder and a sphere on a table, as files.
+class GraspCliTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    using grasp::ShapeKind;
+    const grasp::AnalyticScene scene = {
+        {grasp::Standing(ShapeKind::kBox, {0.04, 0.12, 0.08}, -0.12, 0, 0.4),
+         grasp::Standing(ShapeKind::kCylinder, {0.05, 0, 0.12}, 0.05, 0.05),
+         grasp::Standing(ShapeKind::kSphere, {0.06, 0, 0}, 0.12, -0.1)}};
+    const grasp::Intrinsics camera{500, 500, 319.5, 239.5, 640, 480};
+    depth_ = grasp::Render(scene, camera, grasp::LookAt({0.1, -0.4, 0.5}, {0, 0, 0})).depth;
+    ASSERT_TRUE(grasp::WriteDepthPng(Path("depth.png"), depth_).ok());
+    ASSERT_TRUE(
+        WriteFileAtomic(Path("depth.npy"),
+                        WriteNpy(MakeNpyArray<float>({depth_.height, depth_.width}, depth_.z_m)))
+            .ok());
+    ASSERT_TRUE(
+        WriteFileAtomic(Path("camera.json"), R"({"fx":500,"fy":500,"cx":319.5,"cy":239.5})").ok());
+  }
+
+  std::string Path(const std::string& name) const {
+    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string folder = TempDir() + "grasp_cli_" + info->name();
+    std::filesystem::create_directories(folder);
+    return folder + "/" + name;
+  }
+
+  std::vector<std::string> Detect(const std::string& depth, std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {"grasp",
+                                          "detect",
+                                          "--depth",
+                                          Path(depth),
+                                          "--camera",
+                                          Path("camera.json"),
+                                          "--orientation",
+                                          "topdown,antipodal"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  grasp::DepthImage depth_;
+};
+
+TEST_F(GraspCliTest, MetresAndMillimetresAgree) {
+  const Ran metres = Call(Detect("depth.npy", {"--json"}));
+  const Ran millimetres = Call(Detect("depth.png", {"--json"}));
+  ASSERT_EQ(metres.code, 0) << metres.err;
+  ASSERT_EQ(millimetres.code, 0) << millimetres.err;
+  const auto a = nlohmann::json::parse(metres.out), b = nlohmann::json::parse(millimetres.out);
+  ASSERT_FALSE(a["grasps"].empty());
+  EXPECT_EQ(a["frame"], "camera");
+  const auto& first = a["grasps"][0];
+  EXPECT_EQ(first["rotation"].size(), 9u);
+  // Rounding to millimetres moves points, but not to another object.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NEAR(first["translation_m"][i].get<double>(),
+                b["grasps"][0]["translation_m"][i].get<double>(),
+                0.02);
+  }
+}
+
+TEST_F(GraspCliTest, AWrongScaleNamesTheOption) {
+  const Ran outcome = Call(Detect("depth.png", {"--depth-scale", "1"}));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("--depth-scale"));
+}
+
+TEST_F(GraspCliTest, HandEyeMovesGraspsToTheBase) {
+  ASSERT_TRUE(WriteFileAtomic(Path("pose.txt"), "1 0 0 1\n0 1 0 2\n0 0 1 3\n0 0 0 1\n").ok());
+  const auto camera = nlohmann::json::parse(Call(Detect("depth.npy", {"--json"})).out);
+  const Ran outcome = Call(Detect("depth.npy", {"--json", "--hand-eye", Path("pose.txt")}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  const auto base = nlohmann::json::parse(outcome.out);
+  EXPECT_EQ(base["frame"], "base");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NEAR(base["grasps"][0]["translation_m"][i].get<double>(),
+                camera["grasps"][0]["translation_m"][i].get<double>() + i + 1,
+                1e-9);
+  }
+}
+
+TEST_F(GraspCliTest, WritesWhatIsAskedFor) {
+  const Ran outcome = Call(
+      Detect("depth.png", {"-o", Path("grasps.npy"), "--view", Path("view.html"), "--top", "5"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto grasps = ParseNpy(ReadFile(Path("grasps.npy")).value()).value();
+  EXPECT_EQ(grasps.shape, (std::vector<std::int64_t>{5, 17}));
+  EXPECT_THAT(ReadFile(Path("view.html")).value(), HasSubstr("mesh3d"));
+  ASSERT_EQ(Call(Detect("depth.png", {"-o", Path("scene.ply")})).code, 0);
+  EXPECT_THAT(ReadFile(Path("scene.ply")).value(), HasSubstr("element face"));
+}
+
+TEST_F(GraspCliTest, BadInputSaysHowToMendIt) {
+  const auto expect = [](const std::vector<std::string>& arguments, int code, const char* text) {
+    const Ran outcome = Call(arguments);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+    EXPECT_EQ(outcome.out, "");
+  };
+  expect({"grasp", "detect", "--depth", Path("depth.png"), "--camera", Path("camera.json")},
+         5,
+         "--orientation");
+  expect(Detect("none.png", {}), 2, "none.png");
+  expect(Detect("camera.json", {}), 2, "camera.json");
+  expect(Detect("depth.png", {"--gripper", "nonesuch"}), 2, "nonesuch");
+  expect(Detect("depth.png", {"--view", "/nonesuch/view.html"}), 2, "/nonesuch");
+  ASSERT_TRUE(grasp::WriteColorPng(Path("small.png"), {2, 1, std::vector<std::uint8_t>(6)}).ok());
+  expect(Detect("depth.png", {"--rgb", Path("small.png")}), 2, "640 x 480");
+  expect(Detect("depth.png", {"--workspace", Path("small.png")}), 2, "small.png");
+  expect({"grasp", "eval"}, 2, "--golden");
+  expect({"grasp", "evil"}, 2, "grasp");
+  expect({"grasp", "detect", "--dpeth", "x"}, 2, "--depth");
+}
+
+TEST(GraspEvalCliTest, GoldenVectorsAreEqual) {
+  const Ran outcome = Call({"grasp",
+                            "eval",
+                            "--golden",
+                            std::string(PALMIST_SOURCE_DIR) + "/palmist/grasp/eval/testdata/golden",
+                            "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out.substr(0, 2000);
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(json["checked"], 40000);
+  EXPECT_EQ(json["mismatches"], 0);
+}
+
+TEST(GraspBenchCliTest, PrintsItsFigures) {
+  const Ran outcome = Call({"grasp", "bench", "--quick", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto json = nlohmann::json::parse(outcome.out);
+  EXPECT_GT(json["fas"]["dense_ratio"], 1);
+  EXPECT_GT(json["fas"]["one_core_ms_600"], 0);
+  EXPECT_GT(json["detect"]["grasps"], 0);
+}
+
+}  // namespace
+}  // namespace palmist::cli

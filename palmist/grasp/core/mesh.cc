@@ -1,0 +1,98 @@
+#include "palmist/grasp/core/mesh.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <unordered_map>
+
+#include "palmist/base/error.h"
+
+namespace palmist::grasp {
+namespace {
+
+struct PositionHash {
+  std::size_t operator()(const Vector3d& p) const {
+    std::uint64_t hash = 0;
+    // Adding zero makes -0 and 0, which are equal, one.
+    for (const double value : p)
+      hash = (hash ^ std::bit_cast<std::uint64_t>(value + 0.0)) * 0x9E3779B97F4A7C15ULL;
+    return hash ^ hash >> 32;
+  }
+};
+
+/// One side of a triangle, from the vertex of the lower number to the other or the other way.
+struct Side {
+  std::uint32_t low, high;
+  bool is_forward;
+
+  auto operator<=>(const Side&) const = default;
+};
+
+}  // namespace
+
+TriangleMesh WeldVertices(const TriangleMesh& mesh) {
+  TriangleMesh welded;
+  std::unordered_map<Vector3d, std::uint32_t, PositionHash> number_of;
+  std::vector<std::uint32_t> renumbered;
+  renumbered.reserve(mesh.vertices.size());
+  for (const Vector3d& vertex : mesh.vertices) {
+    const auto [entry, is_new] =
+        number_of.try_emplace(vertex, static_cast<std::uint32_t>(welded.vertices.size()));
+    if (is_new) welded.vertices.push_back(vertex);
+    renumbered.push_back(entry->second);
+  }
+  for (const std::array<std::uint32_t, 3>& triangle : mesh.triangles) {
+    for (const std::uint32_t corner : triangle) PALMIST_ASSERT(corner < renumbered.size());
+    const std::uint32_t a = renumbered[triangle[0]];
+    const std::uint32_t b = renumbered[triangle[1]];
+    const std::uint32_t c = renumbered[triangle[2]];
+    const Vector3d& origin = welded.vertices[a];
+    const Vector3d normal = (welded.vertices[b] - origin).cross(welded.vertices[c] - origin);
+    if (normal != Vector3d::Zero()) welded.triangles.push_back({a, b, c});
+  }
+  return welded;
+}
+
+MeshReport Inspect(const TriangleMesh& mesh) {
+  const TriangleMesh welded = WeldVertices(mesh);
+  MeshReport report;
+  if (welded.vertices.empty()) return report;
+  report.lower_m = report.upper_m = welded.vertices[0];
+  for (const Vector3d& vertex : welded.vertices) {
+    report.lower_m = report.lower_m.cwiseMin(vertex);
+    report.upper_m = report.upper_m.cwiseMax(vertex);
+  }
+
+  const Vector3d center = (report.lower_m + report.upper_m) / 2;
+  std::vector<Side> sides;
+  sides.reserve(3 * welded.triangles.size());
+  for (const std::array<std::uint32_t, 3>& triangle : welded.triangles) {
+    std::array<Vector3d, 3> corners;
+    for (int i = 0; i < 3; ++i) {
+      corners[i] = welded.vertices[triangle[i]] - center;
+      const std::uint32_t from = triangle[i];
+      const std::uint32_t to = triangle[(i + 1) % 3];
+      sides.push_back({std::min(from, to), std::max(from, to), from < to});
+    }
+    report.volume_m3 += corners[0].dot(corners[1].cross(corners[2])) / 6;
+  }
+
+  std::sort(sides.begin(), sides.end());
+  for (std::size_t begin = 0; begin < sides.size();) {
+    std::size_t forward = 0;
+    std::size_t end = begin;
+    for (; end < sides.size() && sides[end].low == sides[begin].low &&
+           sides[end].high == sides[begin].high;
+         ++end) {
+      forward += sides[end].is_forward;
+    }
+    const std::size_t uses = end - begin;
+    report.boundary_edges += uses == 1;
+    report.crowded_edges += uses > 2;
+    report.inconsistent_edges += forward > 1 || uses - forward > 1;
+    begin = end;
+  }
+  return report;
+}
+
+}  // namespace palmist::grasp

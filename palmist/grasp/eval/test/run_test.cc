@@ -1,0 +1,256 @@
+#include "palmist/grasp/eval/run.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "palmist/base/file.h"
+#include "palmist/base/json.h"
+#include "palmist/base/npy.h"
+#include "palmist/base/progress.h"
+#include "palmist/grasp/eval/test/sphere_scene.h"
+#include "palmist/grasp/formats/ply.h"
+#include "palmist/grasp/formats/sdf_text.h"
+
+namespace palmist::grasp {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kFrames = 3;
+const Vector3d kBall_C(0.01, 0.02, 0.5);
+
+/// A dataset of two scenes, one ball in each, and a dump with a good grasp and one that collides.
+class RunTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    SetProgressEnabled(false);
+    root_ = fs::path(testing::TempDir()) /
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(root_);
+    options_.dump = (root_ / "dump").string();
+    options_.results = (root_ / "results").string();
+    options_.threads = 2;
+    WriteModel(7);
+    WriteScene(100, 7);
+    WriteScene(130, 7);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  static void Write(const std::string& path, std::string_view content) {
+    fs::create_directories(fs::path(path).parent_path());
+    WriteFileAtomic(path, content).value();
+  }
+
+  void WriteModel(int id) const {
+    const ObjectModel ball = BallModel(id);
+    fs::create_directories(Paths().Model(id));
+    PointCloud cloud;
+    cloud.points = BallPoints(3000);
+    WritePly(Paths().ModelPly(id), cloud).value();
+    WriteSdfText(Paths().ModelSdf(id), ball.grid).value();
+  }
+
+  void WriteScene(int scene, int object) const {
+    Write(Paths().ObjectIds(scene), std::to_string(object) + "\n");
+    const Matrix4d X_TC =
+        (Matrix4d() << 1, 0, 0, 0, 0, -1, 0, 0, 0, 0, -1, 1, 0, 0, 0, 1).finished();
+    Write(Paths().Camera0WrtTable(scene, kRealSense), Matrices({X_TC}, {4, 4}));
+    Write(Paths().CameraPoses(scene, kRealSense),
+          Matrices(std::vector<Matrix4d>(kFrames, Matrix4d::Identity()), {kFrames, 4, 4}));
+    for (int frame = 0; frame < kFrames; ++frame) {
+      const FrameId id = {scene, std::string(kRealSense), frame};
+      Isometry3d X_CO = Isometry3d::Identity();
+      X_CO.translation() = kBall_C;
+      fs::create_directories(fs::path(Paths().Annotation(id)).parent_path());
+      const std::vector<AnnotatedObject> objects = {MakeAnnotatedObject(object, X_CO)};
+      WriteAnnotation(Paths().Annotation(id), objects).value();
+      // The grasps of one frame differ from those of the next.
+      WriteDump(id, {BallGrasp(kBall_C, 0.9, 0.001 * frame), BallGrasp(kBall_C, 0.5, 0.04)});
+    }
+  }
+
+  void WriteDump(const FrameId& id, const GraspGroup& grasps) const {
+    fs::create_directories(fs::path(DumpPath(options_.dump, id)).parent_path());
+    WriteGraspGroup(DumpPath(options_.dump, id), grasps).value();
+  }
+
+  static std::string Matrices(const std::vector<Matrix4d>& matrices,
+                              std::vector<std::int64_t> shape) {
+    std::vector<double> values;
+    for (const Matrix4d& matrix : matrices) {
+      for (int i = 0; i < 16; ++i) values.push_back(matrix(i / 4, i % 4));
+    }
+    return WriteNpy(MakeNpyArray<double>(std::move(shape), values));
+  }
+
+  Result<EvaluationResult> Evaluate() const {
+    return EvaluateDump(Dataset::Open((root_ / "data").string()).value(), options_);
+  }
+
+  /// Returns the result's JSON without what tells how it came about.
+  static nlohmann::json Numbers(const EvaluationResult& result) {
+    nlohmann::json json = ToJson(result);
+    json.erase("scenes_reused");
+    return json;
+  }
+
+  std::string MessageOf(const Result<EvaluationResult>& result) const {
+    return result.ok() ? "no error" : result.error().what();
+  }
+
+  DatasetPaths Paths() const { return {(root_ / "data").string()}; }
+
+  fs::path root_;
+  EvaluationOptions options_;
+};
+
+TEST_F(RunTest, OneGoodGraspInEachFrame) {
+  const EvaluationResult result = Evaluate().value();
+  ASSERT_EQ(result.entries.size(), 2u);
+  EXPECT_EQ(result.entries[0].rule, ContactRule::kCompat);
+  EXPECT_EQ(result.grasps, 12);
+  EXPECT_EQ(result.frames_without_grasps, 0);
+  const RuleResult& strict = result.entries[1].all_grasps;
+  // The first of 50 ranks is right, and no other: the mean of 1/k.
+  double expected = 0;
+  for (int k = 1; k <= 50; ++k) expected += 1.0 / k / 50;
+  EXPECT_NEAR(strict.all.precision.ap(), expected, 1e-12);
+  EXPECT_EQ(strict.all.scenes, 2);
+  EXPECT_EQ(strict.all.frames, 6);
+  ASSERT_EQ(strict.frames.size(), 6u);
+  EXPECT_EQ(strict.frames[4].scene, 130);
+  EXPECT_EQ(strict.frames[4].frame, 1);
+  EXPECT_EQ(strict.splits.size(), 2u);
+  EXPECT_EQ(strict.splits.at(Split::kSeen).scenes, 1);
+  double expected_of_object = 0;
+  for (int k = 1; k <= 10; ++k) expected_of_object += 1.0 / k / 10;
+  EXPECT_EQ(strict.objects.at(7).frames, 6);
+  EXPECT_NEAR(strict.objects.at(7).ap, expected_of_object, 1e-12);
+}
+
+TEST_F(RunTest, ThreadsChangeNothing) {
+  options_.results.clear();
+  options_.threads = 1;
+  const nlohmann::json one = Numbers(Evaluate().value());
+  options_.threads = 3;
+  EXPECT_EQ(Numbers(Evaluate().value()), one);
+}
+
+TEST_F(RunTest, FinishedScenesAreSkippedUntilTheirGraspsChange) {
+  const EvaluationResult first = Evaluate().value();
+  EXPECT_EQ(first.scenes_reused, 0);
+  const EvaluationResult second = Evaluate().value();
+  EXPECT_EQ(second.scenes_reused, 2);
+  EXPECT_EQ(Numbers(second), Numbers(first));
+
+  WriteDump({130, "realsense", 2}, {});
+  const EvaluationResult third = Evaluate().value();
+  EXPECT_EQ(third.scenes_reused, 1);
+  EXPECT_EQ(third.frames_without_grasps, 1);
+  EXPECT_EQ(third.entries[1].all_grasps.frames[5].precision.ap(), 0);
+  EXPECT_LT(third.entries[1].all_grasps.all.precision.ap(),
+            first.entries[1].all_grasps.all.precision.ap());
+}
+
+TEST_F(RunTest, OtherRulesAndDamagedResultsAreEvaluatedAgain) {
+  const EvaluationResult first = Evaluate().value();
+  const fs::path record = fs::path(options_.results) / "scene_0100_realsense.json";
+  const std::string text = ReadFile(record.string()).value();
+  for (const std::string& damaged : {text.substr(0, text.size() / 2), std::string("{}")}) {
+    WriteFileAtomic(record.string(), damaged).value();
+    const EvaluationResult again = Evaluate().value();
+    EXPECT_EQ(again.scenes_reused, 1);
+    EXPECT_EQ(Numbers(again), Numbers(first));
+  }
+  options_.rules = {ContactRule::kStrict};
+  const EvaluationResult strict = Evaluate().value();
+  EXPECT_EQ(strict.scenes_reused, 0);
+  EXPECT_EQ(ToJson(strict)["strict"], ToJson(first)["strict"]);
+  EXPECT_FALSE(ToJson(strict).contains("compat"));
+}
+
+TEST_F(RunTest, ErrorsNameTheFile) {
+  const std::string frame = DumpPath(options_.dump, {130, "realsense", 1});
+  WriteFileAtomic(frame, "no array").value();
+  EXPECT_NE(MessageOf(Evaluate()).find(frame), std::string::npos) << MessageOf(Evaluate());
+  fs::remove(frame);
+  EXPECT_NE(MessageOf(Evaluate()).find(frame), std::string::npos) << MessageOf(Evaluate());
+  // What was finished before is kept.
+  WriteDump({130, "realsense", 1}, {});
+  EXPECT_EQ(Evaluate().value().scenes_reused, 1);
+
+  fs::remove(Paths().ModelSdf(7));
+  options_.results.clear();
+  EXPECT_NE(MessageOf(Evaluate()).find(Paths().ModelSdf(7)), std::string::npos);
+  options_.dump = "/nowhere";
+  EXPECT_NE(MessageOf(Evaluate()).find("/nowhere: no grasps of a scene"), std::string::npos);
+}
+
+TEST_F(RunTest, AskedScenesAloneAreEvaluated) {
+  options_.scenes = {130};
+  EXPECT_EQ(Evaluate().value().grasps, 6);
+  options_.scenes.clear();
+  fs::remove_all(root_ / "dump" / "scene_0100");
+  EXPECT_EQ(Evaluate().value().grasps, 6) << "the scenes of the dump";
+}
+
+TEST_F(RunTest, JsonHasTheFieldsOfBothRules) {
+  const nlohmann::json json = ToJson(Evaluate().value());
+  for (const char* rule : {"compat", "strict"}) {
+    for (const char* key : {"AP", "AP0.8", "AP0.4", "interval_95", "per_object", "per_frame"}) {
+      EXPECT_TRUE(json.at(rule).contains(key)) << rule << key;
+    }
+    EXPECT_TRUE(json.at(rule).at("collisions_removed").contains("AP"));
+    EXPECT_TRUE(json.at(rule).at("splits").at("seen").contains("interval_95"));
+    EXPECT_EQ(json.at(rule).at("per_frame").size(), 6u);
+  }
+}
+
+/// Returns `frames` frames of a scene with one precision.
+void AddScene(std::vector<FrameScore>& scores, int scene, int frames, double precision) {
+  for (int frame = 0; frame < frames; ++frame) {
+    FrameScore& score = scores.emplace_back();
+    score.scene = scene;
+    score.frame = frame;
+    score.precision.of_friction.fill(precision);
+  }
+}
+
+TEST(ScoreOfTest, TheIntervalIsThatOfTheMeanOfScenes) {
+  std::vector<FrameScore> scores;
+  double squares = 0;
+  constexpr int kScenes = 100;
+  for (int scene = 0; scene < kScenes; ++scene) {
+    const double precision = (scene % 10) / 10.0;
+    AddScene(scores, scene, 3, precision);
+    squares += (precision - 0.45) * (precision - 0.45);
+  }
+  const Score score = ScoreOf(scores, 4000, 1);
+  EXPECT_NEAR(score.precision.ap(), 0.45, 1e-12);
+  EXPECT_EQ(score.frames, 300);
+  const double half_width = 1.96 * std::sqrt(squares / kScenes / kScenes);
+  EXPECT_NEAR(score.interval_95[0], 0.45 - half_width, 0.1 * half_width);
+  EXPECT_NEAR(score.interval_95[1], 0.45 + half_width, 0.1 * half_width);
+  EXPECT_EQ(ScoreOf(scores, 4000, 1).interval_95, score.interval_95);
+  EXPECT_NE(ScoreOf(scores, 4000, 2).interval_95, score.interval_95);
+}
+
+TEST(ScoreOfTest, ScenesWeighByTheirFrames) {
+  std::vector<FrameScore> scores;
+  AddScene(scores, 0, 3, 1);
+  AddScene(scores, 1, 1, 0);
+  EXPECT_NEAR(ScoreOf(scores, 100, 0).precision.ap(), 0.75, 1e-15);
+}
+
+TEST(ScoreOfTest, OneSceneHasNoSpreadAndNoFramesNoScore) {
+  std::vector<FrameScore> scores;
+  AddScene(scores, 4, 2, 0.5);
+  const Score score = ScoreOf(scores, 100, 0);
+  EXPECT_NEAR(score.interval_95[0], 0.5, 1e-15);
+  EXPECT_NEAR(score.interval_95[1], 0.5, 1e-15);
+  EXPECT_EQ(ScoreOf({}, 100, 0).frames, 0);
+}
+
+}  // namespace
+}  // namespace palmist::grasp
