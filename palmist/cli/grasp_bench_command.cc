@@ -42,19 +42,8 @@ double LeastMs(int rounds, const std::function<void()>& work) {
   return least;
 }
 
-/// A table with boxes, cylinders and spheres, seen from 0.6 m.
 grasp::DepthImage TableWithSolids(const grasp::Intrinsics& camera) {
-  grasp::AnalyticScene scene;
-  Rng rng(1);
-  for (int i = 0; i < 24; ++i) {
-    const auto kind = static_cast<grasp::ShapeKind>(rng.Integer(3));
-    const grasp::Vector3d size(
-        0.03 + 0.05 * rng.Uniform(), 0.03 + 0.05 * rng.Uniform(), 0.03 + 0.12 * rng.Uniform());
-    scene.solids.push_back(grasp::Standing(
-        kind, size, -0.3 + 0.12 * (i % 6), -0.2 + 0.12 * (i / 6), 3.14 * rng.Uniform()));
-  }
-  const grasp::Isometry3d X_WC = grasp::LookAt({0.1, -0.45, 0.55}, {0, 0, 0});
-  return grasp::Render(scene, camera, X_WC).depth;
+  return grasp::Render(grasp::TableWithSolids(1), camera, grasp::TableCamera()).depth;
 }
 
 /// Anchors of AVN at points spread over the cloud, six at each.

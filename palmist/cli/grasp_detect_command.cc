@@ -10,6 +10,7 @@
 #include "palmist/base/file.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/cli/grasp_command.h"
+#include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/core/camera.h"
 #include "palmist/grasp/core/gripper.h"
 #include "palmist/grasp/formats/image.h"
@@ -21,9 +22,12 @@
 namespace palmist::cli {
 namespace {
 
+/// In place of a file: a rendered table with solids.
+constexpr const char* kBuiltin = "builtin";
+
 struct GraspDetectArguments {
-  std::string depth, rgb, camera, model, gripper = "graspnet", workspace, table = "auto", hand_eye,
-                                         output, view;
+  std::string depth, rgb, camera = "realsense", model, gripper = "graspnet", workspace,
+                          table = "auto", hand_eye, output, view;
   std::vector<std::string> orientation;
   std::optional<double> depth_scale, max_depth_m;
   std::int64_t top = 50, seed = 0, threads = HardwareThreads();
@@ -43,7 +47,11 @@ bool EndsWith(const std::string& text, std::string_view end) {
 
 Scene ReadScene(const GraspDetectArguments& arguments) {
   Scene scene;
-  if (EndsWith(arguments.depth, ".pcd")) {
+  if (arguments.depth == kBuiltin) {
+    const grasp::Intrinsics camera = grasp::LoadIntrinsics(arguments.camera, 1280, 720).value();
+    scene.depth = grasp::Render(grasp::TableWithSolids(1), camera, grasp::TableCamera()).depth;
+    scene.units = "metres";
+  } else if (EndsWith(arguments.depth, ".pcd")) {
     grasp::PcdCloud cloud = grasp::ReadPcd(arguments.depth).value();
     if (cloud.depth.z_m.empty()) {
       throw InputError(arguments.depth,
@@ -282,14 +290,12 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
   command
       ->add_option("--depth",
                    arguments->depth,
-                   "a depth image (png, tiff, npy), or an organised cloud (.pcd)")
+                   "a depth image (png, tiff, npy), an organised cloud (.pcd), or builtin: a "
+                   "rendered table to try things on")
       ->required();
   command->add_option("--rgb", arguments->rgb, "a colour image of the same view and size");
-  command
-      ->add_option("--camera",
-                   arguments->camera,
-                   "realsense, kinect, or a file with fx, fy, cx, cy in pixels")
-      ->required();
+  command->add_option(
+      "--camera", arguments->camera, "realsense, kinect, or a file with fx, fy, cx, cy in pixels");
   command
       ->add_option("--depth-scale",
                    arguments->depth_scale,

@@ -137,6 +137,13 @@ TEST_F(GraspCliTest, BadInputSaysHowToMendIt) {
   expect({"grasp", "detect", "--dpeth", "x"}, 2, "--depth");
 }
 
+TEST(GraspDetectCliTest, TheBuiltinSceneNeedsNoFile) {
+  const Ran ran =
+      Call({"grasp", "detect", "--depth", "builtin", "--orientation", "topdown", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  EXPECT_GE(ran.json()["grasps"].size(), 10u);
+}
+
 TEST(GraspEvalCliTest, GoldenVectorsAreEqual) {
   const Ran outcome = Call({"grasp",
                             "eval",

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "palmist/base/rng.h"
+
 namespace palmist::grasp {
 
 Solid Standing(ShapeKind kind, const Vector3d& size_m, double x_m, double y_m, double yaw_rad) {
@@ -100,5 +102,21 @@ RenderedFrame Render(const AnalyticScene& scene, const Intrinsics& camera, const
   }
   return frame;
 }
+
+AnalyticScene TableWithSolids(std::uint64_t seed) {
+  AnalyticScene scene;
+  Rng rng(seed);
+  for (int i = 0; i < 24; ++i) {
+    const auto kind = static_cast<ShapeKind>(rng.Integer(3));
+    // Drawn one by one: the order of arguments is not defined.
+    const double x = 0.03 + 0.05 * rng.Uniform(), y = 0.03 + 0.05 * rng.Uniform();
+    const double z = 0.03 + 0.12 * rng.Uniform(), yaw_rad = 3.14 * rng.Uniform();
+    scene.solids.push_back(
+        Standing(kind, {x, y, z}, 0.12 * (i % 6) - 0.3, 0.12 * (i / 6) - 0.2, yaw_rad));
+  }
+  return scene;
+}
+
+Isometry3d TableCamera() { return LookAt({0.1, -0.45, 0.55}, {0, 0, 0}); }
 
 }  // namespace palmist::grasp

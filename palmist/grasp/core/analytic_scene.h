@@ -2,6 +2,7 @@
 /// answer is known, for tests, benchmarks and demonstrations.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "palmist/grasp/core/camera.h"
@@ -29,6 +30,13 @@ struct AnalyticScene {
   std::vector<Solid> solids;
   double table_half_m = 0.5;
 };
+
+/// Returns a table with two dozen boxes, cylinders and spheres of 3 to 15 cm, in rows; the same for
+/// the same seed.
+AnalyticScene TableWithSolids(std::uint64_t seed);
+
+/// Returns the pose of a camera that sees TableWithSolids from 0.7 m.
+Isometry3d TableCamera();
 
 struct RenderedFrame {
   DepthImage depth;

@@ -106,27 +106,23 @@ std::vector<Cluster> FindClusters(std::span<const Vector3d> points,
     voxels[VoxelKey(points[i] / gap_m)].push_back(i);
   }
   std::vector<Cluster> clusters;
-  std::vector<bool> taken(points.size(), false);
-  for (std::size_t first = 0; first < points.size(); ++first) {
-    if (taken[first]) continue;
+  std::vector<Vector3d> reached;  // a point of each voxel whose neighbours are to be visited
+  for (const Vector3d& first : points) {
     Cluster cluster;
-    const auto take = [&](std::vector<std::size_t>& voxel) {
-      for (const std::size_t i : voxel) {
-        taken[i] = true;
-        cluster.points.push_back(i);
-      }
-      voxel.clear();
+    const auto take = [&](const Vector3d& cell) {
+      const auto found = voxels.find(VoxelKey(cell));
+      if (found == voxels.end() || found->second.empty()) return;
+      reached.push_back(points[found->second.front()]);
+      cluster.points.insert(cluster.points.end(), found->second.begin(), found->second.end());
+      found->second.clear();
     };
-    take(voxels.at(VoxelKey(points[first] / gap_m)));
-    for (std::size_t next = 0; next < cluster.points.size(); ++next) {
-      const Vector3d cell = points[cluster.points[next]] / gap_m;
-      for (int n = 0; n < 27; ++n) {
-        const auto found =
-            voxels.find(VoxelKey(cell + Vector3d(n / 9 - 1, n / 3 % 3 - 1, n % 3 - 1)));
-        if (found != voxels.end()) take(found->second);
-      }
+    take(first / gap_m);
+    while (!reached.empty()) {
+      const Vector3d cell = reached.back() / gap_m;
+      reached.pop_back();
+      for (int n = 0; n < 27; ++n) take(cell + Vector3d(n / 9 - 1, n / 3 % 3 - 1, n % 3 - 1));
     }
-    if (cluster.points.size() < min_points) continue;
+    if (cluster.points.empty() || cluster.points.size() < min_points) continue;
     for (const std::size_t i : cluster.points) cluster.centroid_m += points[i];
     cluster.centroid_m /= static_cast<double>(cluster.points.size());
     clusters.push_back(std::move(cluster));
@@ -240,7 +236,6 @@ std::vector<Candidate> AntipodalCandidates(std::span<const Vector3d> points,
   for (const std::size_t i : SampleEvenly(points, options.seeds)) {
     near.clear();
     tree.WithinRadius(points[i], options.max_width_m, near);
-    std::sort(near.begin(), near.end());
     double best = min_cosine, quality = 0;
     std::size_t partner = i;
     for (const std::size_t k : near) {
@@ -249,8 +244,10 @@ std::vector<Candidate> AntipodalCandidates(std::span<const Vector3d> points,
       if (length_m == 0) continue;
       const double here = -normals[i].dot(line) / length_m;
       const double there = normals[k].dot(line) / length_m;
-      if (std::min(here, there) > best) {
-        best = std::min(here, there);
+      const double worse = std::min(here, there);
+      // The tree's order is no order: of equals, the lower number.
+      if (worse > best || (worse == best && k < partner && partner != i)) {
+        best = worse;
         quality = here * there;
         partner = k;
       }

@@ -2,25 +2,30 @@
 ///
 /// Limit: a candidate's slab, 2 cm thick, holds a few hundred of the scene's 20 000 voxels. Each is
 /// rotated (27 operations) and counted (one increment); the grid has some 1500 cells, summed once.
-/// At a few operations a cycle this is about 5 microseconds; the dense method tests 600 candidates x
-/// 50 settings x 20 000 points, 6e8 tests of 4 boxes.
+/// At a few operations a cycle this is about 5 microseconds; the dense method tests 600 candidates
+/// x 50 settings x 20 000 points, 6e8 tests of 4 boxes.
 ///
 /// `voxels` are the points of the scene, `fits` the candidates that found a width; `times_grid` of
-/// the dense method is its time as a multiple of the grid's on one thread, in the same run.
+/// the dense method is its time as a multiple of the grid's on one thread, in the same run. `Real`
+/// is a Kinect's cloud of a milk carton and two bottles, where the folder PALMIST_SHARED_DATA or
+/// ../shared/data beside the checkout has it.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "palmist/base/rng.h"
+#include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/point_cloud.h"
+#include "palmist/grasp/formats/pcd.h"
 #include "palmist/grasp/search/dense.h"
 #include "palmist/grasp/search/detect.h"
-#include "palmist/grasp/search/test/scene_renderer.h"
 
 namespace palmist::grasp {
 namespace {
@@ -30,50 +35,53 @@ constexpr int kCandidates = 600;
 const Intrinsics kRealSense{927.17, 927.37, 651.32, 349.62, 1280, 720};
 
 struct Frame {
-  DepthImage depth;
   std::vector<Vector3d> points;
   std::vector<Candidate> candidates;
   FasOptions options;
 };
 
-/// Twelve solids on a table of 0.84 m, seen from 0.7 m; each candidate at a point of its own.
-const Frame& RenderedFrame() {
-  static const Frame frame = [] {
-    using testing::ShapeKind;
-    testing::Scene scene;
-    scene.table_half_m = 0.42;
+/// The voxels of a cloud, and candidates of random anchors, each at a point of its own above the
+/// table.
+Frame FrameOf(const PointCloud& cloud, const std::optional<Plane>& table) {
+  Frame frame;
+  frame.points = VoxelDownsample(cloud, 0.005).points;
+  frame.options.table = table;
+  std::vector<Vector3d> on_objects;
+  for (const Vector3d& point : frame.points) {
+    if (!table || table->SignedDistance(point) > 0.01) on_objects.push_back(point);
+  }
+  Rng rng(0);
+  for (int i = 0; i < kCandidates; ++i) {
+    frame.candidates.push_back({AnchorRotations()[rng.Integer(kAnchors)],
+                                on_objects[rng.Integer(std::ssize(on_objects))],
+                                rng.Uniform()});
+  }
+  return frame;
+}
+
+const Isometry3d kX_WC = LookAt({0, -0.35, 0.6}, {0, -0.02, 0});
+
+/// Twelve solids on a table of 0.66 m.
+const DepthImage& RenderedDepth() {
+  static const DepthImage depth = [] {
+    AnalyticScene scene;
+    scene.table_half_m = 0.33;
     for (int i = 0; i < 12; ++i) {
-      const double x = -0.27 + 0.18 * (i % 4), y = -0.18 + 0.18 * (i / 4);
-      switch (i % 3) {
-        case 0:
-          scene.solids.push_back(
-              testing::Standing(ShapeKind::kBox, {0.05, 0.12, 0.05 + 0.01 * i}, x, y, 0.7 * i));
-          break;
-        case 1:
-          scene.solids.push_back(
-              testing::Standing(ShapeKind::kCylinder, {0.06, 0, 0.06 + 0.01 * i}, x, y));
-          break;
-        default:
-          scene.solids.push_back(testing::Standing(ShapeKind::kSphere, {0.07, 0, 0}, x, y));
-      }
+      const double x = -0.24 + 0.16 * (i % 4), y = -0.16 + 0.16 * (i / 4);
+      const double height = 0.05 + 0.01 * i;
+      scene.solids.push_back(i % 3 == 0 ? Standing(ShapeKind::kBox, {0.05, 0.1, height}, x, y, i)
+                             : i % 3 == 1
+                                 ? Standing(ShapeKind::kCylinder, {0.06, 0.06, height}, x, y)
+                                 : Standing(ShapeKind::kSphere, {0.07, 0.07, 0.07}, x, y));
     }
-    const Isometry3d X_WC = testing::LookAt({0, -0.35, 0.6}, {0, -0.02, 0});
-    Frame made;
-    made.depth = testing::Render(scene, kRealSense, X_WC).depth;
-    made.points = VoxelDownsample(CloudFromDepth(made.depth, kRealSense), 0.005).points;
-    made.options.table = testing::TableInCamera(X_WC);
-    std::vector<Vector3d> on_objects;
-    for (const Vector3d& point : made.points) {
-      if (made.options.table->SignedDistance(point) > 0.01) on_objects.push_back(point);
-    }
-    Rng rng(0);
-    for (int i = 0; i < kCandidates; ++i) {
-      made.candidates.push_back({AnchorRotations()[rng.Integer(kAnchors)],
-                                 on_objects[rng.Integer(std::ssize(on_objects))],
-                                 rng.Uniform()});
-    }
-    return made;
+    return Render(scene, kRealSense, kX_WC).depth;
   }();
+  return depth;
+}
+
+const Frame& RenderedFrame() {
+  static const Frame frame =
+      FrameOf(CloudFromDepth(RenderedDepth(), kRealSense), TablePlaneInCamera(kX_WC));
   return frame;
 }
 
@@ -89,10 +97,9 @@ double CountFits(const std::vector<std::optional<FasFit>>& fits) {
       std::ranges::count_if(fits, [](const auto& fit) { return fit.has_value(); }));
 }
 
-/// Both the scene's preparation and the search, on state.range(0) threads.
-void Grid(benchmark::State& state) {
-  const Frame& frame = RenderedFrame();
-  ThreadPool pool(static_cast<int>(state.range(0)));
+/// Both the scene's preparation and the search.
+void MeasureGrid(benchmark::State& state, const Frame& frame, int threads) {
+  ThreadPool pool(threads);
   std::vector<std::optional<FasFit>> fits;
   for (auto _ : state) {
     fits = SearchWidthAndDistance(
@@ -102,7 +109,26 @@ void Grid(benchmark::State& state) {
   state.counters["voxels"] = static_cast<double>(frame.points.size());
   state.counters["fits"] = CountFits(fits);
 }
+
+void Grid(benchmark::State& state) {
+  MeasureGrid(state, RenderedFrame(), static_cast<int>(state.range(0)));
+}
 BENCHMARK(Grid)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void Real(benchmark::State& state) {
+  const std::filesystem::path checkout = PALMIST_SOURCE_DIR;
+  const char* shared = std::getenv("PALMIST_SHARED_DATA");
+  const std::filesystem::path data =
+      shared != nullptr ? std::filesystem::path(shared) : checkout.parent_path() / "shared/data";
+  const auto real = ReadPcd(data / "frames/milk_cartoon_all_small_clorox.pcd");
+  if (!real.ok()) {
+    state.SkipWithError(real.error().what());
+    return;
+  }
+  const Frame frame = FrameOf(real->cloud, FitPlane(real->cloud.points));
+  MeasureGrid(state, frame, static_cast<int>(state.range(0)));
+}
+BENCHMARK(Real)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 void Dense(benchmark::State& state) {
   const Frame& frame = RenderedFrame();
@@ -130,11 +156,10 @@ BENCHMARK(Dense)->Iterations(1)->UseRealTime()->Unit(benchmark::kMillisecond);
 
 /// The whole of detection from shape alone; the counters are the stages' milliseconds.
 void Detect(benchmark::State& state) {
-  const Frame& frame = RenderedFrame();
   ThreadPool pool(static_cast<int>(state.range(0)));
   Detection detection;
   for (auto _ : state) {
-    detection = DetectWithOrientations(frame.depth, kRealSense, {}, pool).value();
+    detection = DetectWithOrientations(RenderedDepth(), kRealSense, {}, pool).value();
   }
   for (const StageTime& time : detection.times) state.counters[time.stage] = 1e3 * time.time_s;
   state.counters["grasps"] = static_cast<double>(detection.grasps.size());

@@ -8,17 +8,10 @@
 #include <string>
 
 #include "palmist/base/rng.h"
-#include "palmist/grasp/search/test/scene_renderer.h"
+#include "palmist/grasp/core/analytic_scene.h"
 
 namespace palmist::grasp {
 namespace {
-
-using testing::LookAt;
-using testing::Render;
-using testing::Scene;
-using testing::ShapeKind;
-using testing::Solid;
-using testing::Standing;
 
 /// RealSense D435, depth stream at 640x360.
 const Intrinsics kCamera{463.6, 463.7, 325.7, 174.8, 640, 360};
@@ -45,7 +38,7 @@ Detected DetectOn(const DepthImage& depth,
   return detected;
 }
 
-Detected DetectIn(const Scene& scene,
+Detected DetectIn(const AnalyticScene& scene,
                   const DetectOptions& options = {},
                   const Isometry3d& X_WC = kAbove,
                   const Intrinsics& camera = kCamera) {
@@ -53,11 +46,11 @@ Detected DetectIn(const Scene& scene,
 }
 
 /// A box of 4 x 12 x 6 cm whose narrow side is turned from x by `yaw_rad`.
-Scene BoxScene(double yaw_rad = 0) {
+AnalyticScene BoxScene(double yaw_rad = 0) {
   return {{Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, 0, 0, yaw_rad)}};
 }
 
-Scene Clutter() {
+AnalyticScene Clutter() {
   return {{Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, -0.12, 0.02, 0.5),
            Standing(ShapeKind::kCylinder, {0.05, 0, 0.1}, 0.02, 0.05),
            Standing(ShapeKind::kSphere, {0.06, 0, 0}, 0.12, -0.03),
@@ -95,7 +88,7 @@ void ForPointsOfGripper(const Grasp& grasp, const Gripper& gripper, F f) {
 }
 
 /// How many solids reach between the fingers.
-int SolidsHeld(const Scene& scene, const Grasp& grasp, const Gripper& gripper) {
+int SolidsHeld(const AnalyticScene& scene, const Grasp& grasp, const Gripper& gripper) {
   int held = 0;
   for (const Solid& solid : scene.solids) {
     bool is_held = false;
@@ -124,7 +117,7 @@ TEST(DetectTest, OpensAcrossTheNarrowSideOfABox) {
 
 TEST(DetectTest, HoldsEachShapeAlone) {
   for (const Solid& solid : Clutter().solids) {
-    const Scene scene{{solid}};
+    const AnalyticScene scene{{solid}};
     const Detected detected = DetectIn(scene);
     ASSERT_FALSE(detected.grasps_W.empty());
     for (const Grasp& grasp : detected.grasps_W) {
@@ -134,7 +127,7 @@ TEST(DetectTest, HoldsEachShapeAlone) {
 }
 
 TEST(DetectTest, AnswersNoneOnAnEmptyTable) {
-  const Detected detected = DetectIn(Scene{});
+  const Detected detected = DetectIn(AnalyticScene{});
   EXPECT_TRUE(detected.grasps_W.empty());
   EXPECT_TRUE(detected.detection.table);
   EXPECT_EQ(detected.detection.object_points, 0u);
@@ -144,7 +137,7 @@ TEST(DetectTest, AnswersNoneOnAnEmptyTable) {
 TEST(DetectTest, FindsTheTable) {
   const Detected detected = DetectIn(Clutter());
   ASSERT_TRUE(detected.detection.table);
-  const Plane truth = testing::TableInCamera(kAbove);
+  const Plane truth = TablePlaneInCamera(kAbove);
   EXPECT_GT(detected.detection.table->normal.dot(truth.normal), std::cos(0.01));
   EXPECT_NEAR(detected.detection.table->offset_m, truth.offset_m, 0.002);
 }
@@ -152,7 +145,7 @@ TEST(DetectTest, FindsTheTable) {
 TEST(DetectTest, TakesAGivenTableOrNone) {
   DetectOptions options;
   options.table = TableMode::kGiven;
-  options.fas.table = testing::TableInCamera(kAbove);
+  options.fas.table = TablePlaneInCamera(kAbove);
   EXPECT_FALSE(DetectIn(BoxScene(), options).grasps_W.empty());
   options.fas.table.reset();
   ThreadPool pool(1);
@@ -166,8 +159,8 @@ TEST(DetectTest, TakesAGivenTableOrNone) {
 
 TEST(DetectTest, KeepsToTheWorkspaceButSeesObstaclesOutside) {
   // Two boxes side by side; the mask has the left half of the image.
-  const Scene scene{{Standing(ShapeKind::kBox, {0.04, 0.08, 0.06}, -0.1, 0),
-                     Standing(ShapeKind::kBox, {0.04, 0.08, 0.06}, 0.1, 0)}};
+  const AnalyticScene scene{{Standing(ShapeKind::kBox, {0.04, 0.08, 0.06}, -0.1, 0),
+                             Standing(ShapeKind::kBox, {0.04, 0.08, 0.06}, 0.1, 0)}};
   DetectOptions options;
   options.workspace_mask.assign(kCamera.width * kCamera.height, 0);
   for (int v = 0; v < kCamera.height; ++v) {
@@ -184,8 +177,8 @@ TEST(DetectTest, KeepsToTheWorkspaceButSeesObstaclesOutside) {
   ASSERT_FALSE(boxed.grasps_W.empty());
   for (const Grasp& grasp : boxed.grasps_W) EXPECT_GT(grasp.p_CG.x(), 0);
   // A neighbour 2 cm away is an obstacle although it is not wanted.
-  const Scene tight{{Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, -0.025, 0),
-                     Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, 0.02, 0)}};
+  const AnalyticScene tight{{Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, -0.025, 0),
+                             Standing(ShapeKind::kBox, {0.04, 0.12, 0.06}, 0.02, 0)}};
   for (const Grasp& grasp : DetectIn(tight, options).grasps_W) {
     ForPointsOfGripper(grasp, {}, [&](const Vector3d& x_W) {
       EXPECT_FALSE(IsInSolid(tight.solids[0], x_W, 0.01));
@@ -247,8 +240,9 @@ TEST(DetectTest, ReturnsTheBestByFallingScoreAndTimesEachStage) {
     stages.push_back(time.stage);
     EXPECT_GE(time.time_s, 0);
   }
-  EXPECT_EQ(stages, (std::vector<std::string>{
-                        "cloud", "table", "voxels", "candidates", "search", "suppression"}));
+  EXPECT_EQ(stages,
+            (std::vector<std::string>{
+                "cloud", "table", "voxels", "candidates", "search", "suppression"}));
 }
 
 TEST(DetectTest, ANoisyImageStillHasGrasps) {
@@ -306,7 +300,7 @@ TEST(UsersGraspingRows, Row03_HeightAndDepthMeanWhatTheHeaderSays) {
   DetectOptions options;
   options.gripper = gripper;
   options.fas.depth_m = 0.03;
-  const Scene scene = BoxScene();
+  const AnalyticScene scene = BoxScene();
   const Detected detected = DetectIn(scene, options);
   ASSERT_FALSE(detected.grasps_W.empty());
   for (const Grasp& grasp : detected.grasps_W) {
@@ -327,8 +321,8 @@ TEST(UsersGraspingRows, Row04_CameraFrameMapsToTheRobots) {
   ASSERT_FALSE(detected.detection.grasps.empty());
   const Isometry3d X_BG =
       X_BW * kAbove * CommandedPose(detected.detection.grasps[0], options.gripper);
-  EXPECT_LT(X_BG.linear().col(0).z(), -0.99);                          // approaches downwards
-  EXPECT_GT(std::abs(X_BG.linear().col(1).y()), std::cos(0.2));        // W's x is B's y
+  EXPECT_LT(X_BG.linear().col(0).z(), -0.99);                    // approaches downwards
+  EXPECT_GT(std::abs(X_BG.linear().col(1).y()), std::cos(0.2));  // W's x is B's y
   EXPECT_NEAR(X_BG.translation().x(), 0.4, 0.03);
   EXPECT_NEAR(X_BG.translation().y(), -0.2, 0.012);
 }
@@ -353,7 +347,7 @@ TEST(UsersGraspingRows, Row05_GraspPointIsWhereTheGripperSaysItIs) {
 }
 
 TEST(UsersGraspingRows, Row06_AnotherGripperNeedsNoTraining) {
-  const Scene scene{{Standing(ShapeKind::kBox, {0.07, 0.07, 0.06}, 0, 0)}};
+  const AnalyticScene scene{{Standing(ShapeKind::kBox, {0.07, 0.07, 0.06}, 0, 0)}};
   EXPECT_FALSE(DetectIn(scene).grasps_W.empty());
   DetectOptions options;
   options.gripper.max_opening_m = 0.05;
@@ -365,7 +359,7 @@ TEST(UsersGraspingRows, Row06_AnotherGripperNeedsNoTraining) {
   options.gripper.max_opening_m = 0.1;
   options.gripper.finger_length_m = 0.02;
   options.gripper.finger_thickness_m = 0.03;
-  const Scene stubby = BoxScene();
+  const AnalyticScene stubby = BoxScene();
   const Detected detected = DetectIn(stubby, options);
   ASSERT_FALSE(detected.grasps_W.empty());
   for (const Grasp& grasp : detected.grasps_W) {
@@ -376,8 +370,10 @@ TEST(UsersGraspingRows, Row06_AnotherGripperNeedsNoTraining) {
 }
 
 TEST(UsersGraspingRows, Row07_NoGraspOnOrUnderTheTable) {
-  for (const Scene& scene : {Clutter(), BoxScene(0.3),
-                             Scene{{Standing(ShapeKind::kBox, {0.05, 0.05, 0.02}, 0, 0)}}}) {
+  for (const AnalyticScene& scene :
+       {Clutter(),
+        BoxScene(0.3),
+        AnalyticScene{{Standing(ShapeKind::kBox, {0.05, 0.05, 0.02}, 0, 0)}}}) {
     DetectOptions options;
     options.uses_random = true;
     options.random.max_tilt_rad = std::numbers::pi;
@@ -391,7 +387,7 @@ TEST(UsersGraspingRows, Row07_NoGraspOnOrUnderTheTable) {
 }
 
 TEST(UsersGraspingRows, Row08_NoGraspInCollisionWithWhatIsSeen) {
-  const Scene scene = Clutter();
+  const AnalyticScene scene = Clutter();
   const DepthImage depth = Render(scene, kCamera, kAbove).depth;
   DetectOptions options;
   options.uses_random = true;

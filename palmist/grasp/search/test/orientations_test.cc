@@ -17,8 +17,8 @@ const Vector3d kDown = Vector3d::UnitZ();  // the camera looks along z from the 
 /// A grid of points on the upper face of a box of the given size whose top is at depth 0.5 m.
 std::vector<Vector3d> TopFace(double size_x_m, double size_y_m, const Vector3d& middle_m) {
   std::vector<Vector3d> points;
-  for (double x = -size_x_m / 2; x <= size_x_m / 2; x += 0.005) {
-    for (double y = -size_y_m / 2; y <= size_y_m / 2; y += 0.005) {
+  for (double x = -size_x_m / 2; x < size_x_m / 2 + 1e-9; x += 0.005) {
+    for (double y = -size_y_m / 2; y < size_y_m / 2 + 1e-9; y += 0.005) {
       points.push_back(middle_m + Vector3d(x, y, 0));
     }
   }
