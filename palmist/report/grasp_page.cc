@@ -52,41 +52,23 @@ json CloudTrace(const grasp::PointCloud& cloud) {
 json GripperTrace(std::span<const Grasp> grasps, const grasp::Gripper& gripper) {
   json x = json::array(), y = json::array(), z = json::array(), intensity = json::array(),
        text = json::array(), a = json::array(), b = json::array(), c = json::array();
-  // Corner n of a box takes its upper limit along x, y, z by the bits 1, 2, 4 of n.
-  constexpr int kTriangles[12][3] = {{0, 2, 1},
-                                     {1, 2, 3},
-                                     {4, 5, 6},
-                                     {5, 7, 6},
-                                     {0, 1, 4},
-                                     {1, 5, 4},
-                                     {2, 6, 3},
-                                     {3, 6, 7},
-                                     {0, 4, 2},
-                                     {2, 4, 6},
-                                     {1, 3, 5},
-                                     {3, 7, 5}};
   for (std::size_t i = 0; i < grasps.size(); ++i) {
     const Grasp& grasp = grasps[i];
     const std::string label = fmt::format(
         "grasp {}: score {:.3f}, opening {:.0f} mm", i + 1, grasp.score, grasp.width_m * 1e3);
-    for (const grasp::Box& box : grasp::GripperBoxes(gripper, grasp.width_m, grasp.depth_m)) {
-      const int first = static_cast<int>(x.size());
-      for (int corner = 0; corner < 8; ++corner) {
-        const Vector3d p_G((corner & 1) != 0 ? box.upper_m.x() : box.lower_m.x(),
-                           (corner & 2) != 0 ? box.upper_m.y() : box.lower_m.y(),
-                           (corner & 4) != 0 ? box.upper_m.z() : box.lower_m.z());
-        const Vector3d p_C = grasp.R_CG * p_G + grasp.p_CG;
-        x.push_back(Rounded(p_C.x()));
-        y.push_back(Rounded(p_C.y()));
-        z.push_back(Rounded(p_C.z()));
-        intensity.push_back(grasp.score);
-        text.push_back(label);
-      }
-      for (const auto& [p, q, r] : kTriangles) {
-        a.push_back(first + p);
-        b.push_back(first + q);
-        c.push_back(first + r);
-      }
+    const grasp::TriangleMesh mesh = grasp::GripperMesh(gripper, grasp);
+    const std::size_t first = x.size();
+    for (const Vector3d& vertex : mesh.vertices) {
+      x.push_back(Rounded(vertex.x()));
+      y.push_back(Rounded(vertex.y()));
+      z.push_back(Rounded(vertex.z()));
+      intensity.push_back(grasp.score);
+      text.push_back(label);
+    }
+    for (const auto& [p, q, r] : mesh.triangles) {
+      a.push_back(first + p);
+      b.push_back(first + q);
+      c.push_back(first + r);
     }
   }
   return {{"type", "mesh3d"},

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "palmist/base/result.h"
+#include "palmist/grasp/core/grasp.h"
+#include "palmist/grasp/core/mesh.h"
 #include "palmist/grasp/core/pose.h"
 
 namespace palmist::grasp {
@@ -37,6 +39,10 @@ struct Box {
 /// Returns the boxes of the finger at y < 0, the other one and the palm, at an opening of `width_m`
 /// and with the tips at x = `depth_m`, in the frame G.
 std::array<Box, 3> GripperBoxes(const Gripper& gripper, double width_m, double depth_m);
+
+/// Returns these boxes at a grasp, in the grasp's frame of reference: a closed mesh of 24 vertices
+/// and 36 triangles, faces outwards.
+TriangleMesh GripperMesh(const Gripper& gripper, const Grasp& grasp);
 
 /// Returns the gripper that YAML text (`palmist_gripper: 1`) describes, or an input error that
 /// names the key: unknown, missing, not finite, negative, above 1 m, or against another one. Only

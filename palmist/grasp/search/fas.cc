@@ -8,7 +8,7 @@ namespace palmist::grasp {
 namespace {
 
 /// Bins large enough that few are visited, small enough that few of their points are in vain.
-constexpr double kBinEdge_m = 0.02;
+constexpr double kBinEdge_m = 0.03;
 /// Bounds the memory of a scene with far outliers: its bins are larger instead.
 constexpr int kMaxBinsPerAxis = 128;
 

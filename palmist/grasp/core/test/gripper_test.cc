@@ -134,5 +134,36 @@ TEST(GripperTest, LoadsFilesAndErrorsNameThem) {
   EXPECT_THAT(LoadGripper("pandas").error().what(), HasSubstr("did you mean panda"));
 }
 
+TEST(GripperTest, BoxesAreThoseOfTheHeader) {
+  Gripper gripper;
+  gripper.finger_length_m = 0.05;
+  gripper.finger_thickness_m = 0.01;
+  gripper.height_m = 0.02;
+  gripper.palm_depth_m = 0.03;
+  const auto [left, right, palm] = GripperBoxes(gripper, 0.06, 0.04);
+  EXPECT_TRUE(left.lower_m.isApprox(Vector3d(-0.01, -0.04, -0.01)));
+  EXPECT_TRUE(left.upper_m.isApprox(Vector3d(0.04, -0.03, 0.01)));
+  EXPECT_TRUE(right.lower_m.isApprox(Vector3d(-0.01, 0.03, -0.01)));
+  EXPECT_TRUE(right.upper_m.isApprox(Vector3d(0.04, 0.04, 0.01)));
+  EXPECT_TRUE(palm.lower_m.isApprox(Vector3d(-0.04, -0.04, -0.01)));
+  EXPECT_TRUE(palm.upper_m.isApprox(Vector3d(-0.01, 0.04, 0.01)));
+}
+
+TEST(GripperTest, TheMeshEnclosesItsBoxes) {
+  Grasp grasp;
+  grasp.width_m = 0.06;
+  grasp.depth_m = 0.04;
+  grasp.R_CG = Eigen::AngleAxisd(0.7, Vector3d(1, 2, 3).normalized()).toRotationMatrix();
+  grasp.p_CG = Vector3d(0.1, -0.2, 0.6);
+  const Gripper gripper;
+  const MeshReport report = Inspect(GripperMesh(gripper, grasp));
+  EXPECT_EQ(report.boundary_edges, 0u);  // fingers and palm share edges, which are crowded
+  double volume = 0;
+  for (const Box& box : GripperBoxes(gripper, grasp.width_m, grasp.depth_m)) {
+    volume += (box.upper_m - box.lower_m).prod();
+  }
+  EXPECT_NEAR(report.volume_m3, volume, 1e-9);
+}
+
 }  // namespace
 }  // namespace palmist::grasp

@@ -61,11 +61,11 @@ Frame FrameOf(const PointCloud& cloud, const std::optional<Plane>& table) {
 
 const Isometry3d kX_WC = LookAt({0, -0.35, 0.6}, {0, -0.02, 0});
 
-/// Twelve solids on a table of 0.66 m.
+/// Twelve solids on a table of 0.6 m.
 const DepthImage& RenderedDepth() {
   static const DepthImage depth = [] {
     AnalyticScene scene;
-    scene.table_half_m = 0.33;
+    scene.table_half_m = 0.3;
     for (int i = 0; i < 12; ++i) {
       const double x = -0.24 + 0.16 * (i % 4), y = -0.16 + 0.16 * (i / 4);
       const double height = 0.05 + 0.01 * i;
