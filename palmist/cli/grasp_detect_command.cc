@@ -300,7 +300,7 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
       ->add_option("--depth-scale",
                    arguments->depth_scale,
                    "units of the depth image in a metre; 1000 for integers, 1 for floats")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 1e6));
   command->add_option("--model", arguments->model, "a network's weights");
   command
       ->add_option("--orientation",
@@ -317,7 +317,7 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
       ->add_option("--max-depth",
                    arguments->max_depth_m,
                    "grasps only where the depth is below, in metres: what the robot reaches")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1e-6, 1e6));
   command->add_option("--table", arguments->table, "auto: the largest plane; none: there is none")
       ->check(CLI::IsMember({"auto", "none"}));
   command->add_option(
