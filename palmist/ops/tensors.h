@@ -122,11 +122,13 @@ inline at::Tensor DenseLike(const at::Tensor& tensor, const at::Tensor& like) {
   return tensor.strides() == like.strides() ? tensor : at::empty_like(like).copy_(tensor);
 }
 
-/// Returns whether nobody but the caller can see a plain CPU tensor's memory. A backward function
-/// may overwrite such a gradient: what a user, a hook or another branch holds is counted.
+/// Returns whether nobody but the caller can see the memory of a plain, dense CPU tensor. A
+/// backward function may overwrite such a gradient: what a user, a hook or another branch holds is
+/// counted.
 inline bool IsSoleCpuTensor(const at::Tensor& tensor) {
   return tensor.device().is_cpu() && !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
-         tensor.use_count() == 1 && tensor.has_storage() && tensor.storage().use_count() == 1;
+         tensor.use_count() == 1 && tensor.has_storage() && tensor.storage().use_count() == 1 &&
+         tensor.is_non_overlapping_and_dense();
 }
 
 /// Returns the type in which `type` is computed: double for double, else float.
