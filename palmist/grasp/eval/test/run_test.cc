@@ -207,6 +207,54 @@ TEST_F(RunTest, JsonHasTheFieldsOfBothRules) {
   }
 }
 
+// Rows of what users of the public evaluator report: the same does not happen here. Row 14,
+// building CUDA operators, cannot occur: nothing here has any. Row 10, memory that grows with every
+// frame, is answered by construction: the models of two scenes at most are held.
+class UsersGraspingRows : public RunTest {};
+
+TEST_F(UsersGraspingRows, Row09_EvaluationEndsWithAnyNumberOfWorkers) {
+  // graspnet-baseline#82, #135: workers hang.
+  options_.results.clear();
+  options_.threads = 1;
+  const nlohmann::json one = Numbers(Evaluate().value());
+  options_.threads = 64;
+  EXPECT_EQ(Numbers(Evaluate().value()), one);
+}
+
+TEST_F(UsersGraspingRows, Row11_EmptyAndShortDumpsAreResults) {
+  // graspnetAPI#24, #31: shape errors where a frame has no grasps.
+  WriteDump({100, "realsense", 0}, {});
+  Write(DumpPath(options_.dump, {100, "realsense", 1}),
+        WriteNpy(MakeNpyArray<double>({0}, std::vector<double>())));
+  const EvaluationResult result = Evaluate().value();
+  EXPECT_EQ(result.frames_without_grasps, 2);
+  for (const EvaluationResult::Entry& entry : result.entries) {
+    EXPECT_EQ(entry.all_grasps.frames[0].precision.ap(), 0);
+    EXPECT_EQ(entry.all_grasps.frames[1].precision.ap(), 0);
+  }
+  EXPECT_GT(result.entries[1].all_grasps.frames[2].precision.ap(), 0);
+}
+
+TEST_F(UsersGraspingRows, Row12_ArraysOfAnyNumpyAreRead) {
+  // anygrasp_sdk#17, #27, graspnetAPI#3, #28, #43, #48: one version of numpy or Open3D alone.
+  const FrameId id = {100, "realsense", 0};
+  const NpyArray wide = ToArray(ReadGraspGroup(DumpPath(options_.dump, id)).value());
+  const auto values = wide.As<double>();
+  const std::vector<float> narrow(values.begin(), values.end());
+  const double before = Evaluate().value().entries[1].all_grasps.frames[0].precision.ap();
+  Write(DumpPath(options_.dump, id), WriteNpy(MakeNpyArray<float>(wide.shape, narrow)));
+  EXPECT_NEAR(Evaluate().value().entries[1].all_grasps.frames[0].precision.ap(), before, 1e-12);
+}
+
+TEST_F(UsersGraspingRows, Row13_APerfectGraspScoresBestInStrict) {
+  // graspnetAPI#14: labels themselves reach a low AP under the public rule.
+  const EvaluationResult result = Evaluate().value();
+  // The grasp through the ball's centre holds with every friction: 1 of 1 at the first rank.
+  EXPECT_NEAR(result.entries[1].all_grasps.frames[0].precision.of_friction[0],
+              result.entries[1].all_grasps.frames[0].precision.of_friction[5],
+              1e-12);
+}
+
 /// Returns `frames` frames of a scene with one precision.
 void AddScene(std::vector<FrameScore>& scores, int scene, int frames, double precision) {
   for (int frame = 0; frame < frames; ++frame) {
