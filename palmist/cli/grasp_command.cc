@@ -8,6 +8,7 @@ void AddGraspCommand(CLI::App& app, Context& context) {
   command->fallthrough();
   AddGraspDetectCommand(*command, context);
   AddGraspEvalCommand(*command, context);
+  AddGraspLabelCommand(*command, context);
   AddGraspBenchCommand(*command, context);
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 using test::Call;
 using test::Ran;
+using test::With;
 using ::testing::HasSubstr;
 using ::testing::TempDir;
 
@@ -154,6 +155,41 @@ TEST(GraspEvalCliTest, GoldenVectorsAreEqual) {
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_GT(json["checked"], 40000);
   EXPECT_EQ(json["mismatches"], 0);
+}
+
+TEST(GraspLabelCliTest, ABoxIsHeldAcrossItsNarrowSides) {
+  const test::Folder folder;
+  // 4 x 6 x 12 cm.
+  const std::string mesh = folder.Write("box.obj",
+                                        "v -0.02 -0.03 -0.06\nv 0.02 -0.03 -0.06\n"
+                                        "v -0.02 0.03 -0.06\nv 0.02 0.03 -0.06\n"
+                                        "v -0.02 -0.03 0.06\nv 0.02 -0.03 0.06\n"
+                                        "v -0.02 0.03 0.06\nv 0.02 0.03 0.06\n"
+                                        "f 1 3 4 2\nf 5 6 8 7\nf 1 2 6 5\nf 3 7 8 4\n"
+                                        "f 1 5 7 3\nf 2 4 8 6\n");
+  const std::vector<std::string> label = {"grasp",
+                                          "label",
+                                          "--mesh",
+                                          mesh,
+                                          "--spacing",
+                                          "15",
+                                          "--views",
+                                          "40",
+                                          "--angles",
+                                          "4",
+                                          "--json"};
+  const Ran ran = Call(With(label, {"-o", folder.File("box.npz")}));
+  ASSERT_EQ(ran.code, 0) << ran.out << ran.err;
+  EXPECT_GT(ran.json()["closed_grasps"], 10);
+  EXPECT_GE(ran.json()["free_grasps"], ran.json()["closed_grasps"]);
+  EXPECT_GT(std::filesystem::file_size(folder.File("box.npz")), 100u);
+  // In metres where millimetres were meant: nothing fits between the fingers.
+  const Ran huge = Call(With(label, {"-o", folder.File("huge.npz"), "--scale", "1000"}));
+  EXPECT_NE(huge.code, 0);
+  EXPECT_EQ(Call(label).code, 2);
+  EXPECT_EQ(Call({"grasp", "label"}).code, 2);
+  EXPECT_EQ(Call(With(label, {"-o", folder.File("x.npz"), "--views", "0"})).code, 2);
+  EXPECT_EQ(Call({"grasp", "label", "--data", folder.path().string(), "--shard", "3/2"}).code, 2);
 }
 
 TEST(GraspBenchCliTest, PrintsItsFigures) {

@@ -1,0 +1,151 @@
+#include "palmist/grasp/label/run_labels.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "palmist/base/file.h"
+#include "palmist/grasp/contact/signed_distance.h"
+#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/formats/dataset.h"
+#include "palmist/grasp/formats/mesh_file.h"
+#include "palmist/grasp/formats/sdf_text.h"
+#include "palmist/grasp/formats/test/test_files.h"
+#include "palmist/grasp/label/label_file.h"
+
+namespace palmist::grasp {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+/// A dataset of a box, a cylinder and a sphere, the objects 0, 2 and 11.
+class RunLabelsTest : public ::testing::Test {
+ protected:
+  RunLabelsTest() {
+    options_.label.spacing_m = 0.02;
+    options_.label.views = 30;
+    Fill(root());
+  }
+
+  static void Fill(const std::string& root) {
+    const DatasetPaths paths{root};
+    std::filesystem::create_directories(paths.Scene(0));
+    AddModel(paths, 0, BoxMesh(Vector3d(0.03, 0.05, 0.07)));
+    AddModel(paths, 2, CylinderMesh(0.02, 0.08, 24));
+    AddModel(paths, 11, SphereMesh(0.03, 24));
+  }
+
+  static void AddModel(const DatasetPaths& paths, int object, const TriangleMesh& mesh) {
+    std::filesystem::create_directories(paths.Model(object));
+    WriteObj(paths.ModelObj(object), mesh).value();
+  }
+
+  std::string root() const { return folder_ / "data"; }
+  std::string Bytes(int object) const { return ReadFile(SparseLabelsPath(root(), object)).value(); }
+
+  TempFolder folder_;
+  LabelRunOptions options_;
+};
+
+TEST_F(RunLabelsTest, LabelsAllObjects) {
+  const LabelRun run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.written, ElementsAre(0, 2, 11));
+  EXPECT_THAT(run.skipped, IsEmpty());
+  EXPECT_THAT(run.failed, IsEmpty());
+  for (const int object : run.written) {
+    EXPECT_FALSE(ReadGraspLabels(SparseLabelsPath(root(), object)).value().grasps.empty());
+  }
+}
+
+TEST_F(RunLabelsTest, MakesTheSameBytesForAnyNumberOfThreads) {
+  RunLabels(root(), options_).value();
+  const std::string box = Bytes(0), sphere = Bytes(11);
+  std::filesystem::remove_all(root() + "/grasp_label");
+  options_.label.threads = 2;
+  RunLabels(root(), options_).value();
+  EXPECT_EQ(Bytes(0), box);
+  EXPECT_EQ(Bytes(11), sphere);
+}
+
+TEST_F(RunLabelsTest, GoesOnWhereItStopped) {
+  RunLabels(root(), options_).value();
+  const std::string cylinder = Bytes(2);
+  const auto time = std::filesystem::last_write_time(SparseLabelsPath(root(), 0));
+  std::filesystem::remove(SparseLabelsPath(root(), 2));
+  const LabelRun run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.written, ElementsAre(2));
+  EXPECT_THAT(run.skipped, ElementsAre(0, 11));
+  EXPECT_EQ(Bytes(2), cylinder);
+  EXPECT_EQ(std::filesystem::last_write_time(SparseLabelsPath(root(), 0)), time);
+}
+
+TEST_F(RunLabelsTest, ShardsAreApartAndTogetherAll) {
+  options_.shards = 2;
+  EXPECT_THAT(RunLabels(root(), options_).value().written, ElementsAre(0, 11));
+  options_.shard = 1;
+  EXPECT_THAT(RunLabels(root(), options_).value().written, ElementsAre(2));
+  options_.shards = 7;
+  options_.shard = 6;
+  const LabelRun none = RunLabels(root(), options_).value();
+  EXPECT_TRUE(none.written.empty() && none.skipped.empty() && none.failed.empty());
+}
+
+TEST_F(RunLabelsTest, NamesObjectsThatFailAndLabelsTheOthers) {
+  WriteFileAtomic(DatasetPaths{root()}.ModelObj(2), "v 0 0 0\nv 1 0 0\nv 0 nan 0\nf 1 2 3\n")
+      .value();
+  WriteFileAtomic(DatasetPaths{root()}.ModelSdf(11), "1 1").value();
+  const LabelRun run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.written, ElementsAre(0));
+  ASSERT_EQ(run.failed.size(), 2U);
+  EXPECT_EQ(run.failed[0].first, 2);
+  EXPECT_THAT(run.failed[0].second.what(), HasSubstr("models/002"));
+  EXPECT_EQ(run.failed[1].first, 11);
+  EXPECT_THAT(run.failed[1].second.what(), HasSubstr("textured.sdf"));
+}
+
+TEST_F(RunLabelsTest, DoesNotKeepLabelsOfOtherOptions) {
+  RunLabels(root(), options_).value();
+  options_.label.spacing_m = 0.015;
+  WriteFileAtomic(SparseLabelsPath(root(), 2), "damaged").value();
+  const LabelRun run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.written, IsEmpty());
+  ASSERT_EQ(run.failed.size(), 3U);
+  EXPECT_THAT(run.failed[0].second.what(), HasSubstr("other options"));
+  EXPECT_THAT(run.failed[1].second.what(), HasSubstr("remove the file"));
+}
+
+TEST_F(RunLabelsTest, PrefersTheSignedDistancesOfTheModel) {
+  const DatasetPaths paths{root()};
+  const TriangleMesh box = BoxMesh(Vector3d(0.03, 0.05, 0.07));
+  // The mesh alone has no inside.
+  TriangleMesh open = box;
+  open.triangles.resize(8);
+  AddModel(paths, 0, open);
+  EXPECT_EQ(RunLabels(root(), options_).value().failed.size(), 1U);
+  WriteSdfText(paths.ModelSdf(0), SignedDistanceFromMesh(box).value()).value();
+  EXPECT_THAT(RunLabels(root(), options_).value().written, ElementsAre(0));
+}
+
+TEST_F(RunLabelsTest, DenseLabelsAreTheDatasets) {
+  RunLabels(root(), options_).value();
+  const DatasetPaths paths{root()};
+  const ObjectLabels labels = ReadGraspLabels(SparseLabelsPath(root(), 2)).value();
+  WriteNpz(paths.GraspLabels(2), ToDenseLabels(labels).value()).value();
+  const NpzArrays dense = Dataset::Open(root()).value().GraspLabels(2).value();
+  const auto points = static_cast<std::int64_t>(labels.points_O.size());
+  EXPECT_EQ(dense.at("scores").shape, (std::vector<std::int64_t>{points, 30, 12, 4}));
+}
+
+TEST_F(RunLabelsTest, RefusesWhatIsNoDataset) {
+  EXPECT_FALSE(RunLabels(folder_ / "missing", options_).ok());
+  std::filesystem::remove_all(root() + "/models");
+  EXPECT_THAT(RunLabels(root(), options_).error().what(), HasSubstr("models"));
+  options_.shard = 1;
+  EXPECT_THROW((void)RunLabels(root(), options_), Error);
+}
+
+}  // namespace
+}  // namespace palmist::grasp
