@@ -15,8 +15,8 @@ namespace palmist::grasp {
 /// A grasp with seven degrees of freedom, in the camera's frame.
 ///
 /// The gripper's frame G: x points along the approach, y along the opening, z completes it. Its
-/// origin is the grasp point; the finger tips end at x = depth_m, the palm's side at
-/// x = -kGraspNetBaseDepth_m for GraspNet's gripper. The layout is graspnetAPI's `Grasp`.
+/// origin is the grasp point; the finger tips end at x = depth_m, the palm's face at
+/// x = -2 cm for GraspNet's gripper. The layout is graspnetAPI's `Grasp`.
 struct Grasp {
   double score = 0;  ///< higher is better
   double width_m = 0;
