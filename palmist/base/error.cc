@@ -67,6 +67,10 @@ Error Error::WithFieldPrefix(const std::string& prefix) const {
   return Error(kind_, message_, prefix + (joins_directly ? "" : ".") + field_, hint_);
 }
 
+Error Error::WithPath(const std::string& path) const {
+  return Error(kind_, message_, field_.empty() ? path : path + ": " + field_, hint_);
+}
+
 namespace internal {
 
 void AssertFailed(const char* condition, const char* file, int line) {

@@ -44,6 +44,8 @@ class Error : public std::exception {
 
   /// Returns this error with `prefix` put in front of its field path, for nested parsers.
   [[nodiscard]] Error WithFieldPrefix(const std::string& prefix) const;
+  /// Returns this error with the path of the file that it is about: "path: field".
+  [[nodiscard]] Error WithPath(const std::string& path) const;
 
  private:
   ErrorKind kind_;

@@ -119,4 +119,8 @@ AnalyticScene TableWithSolids(std::uint64_t seed) {
 
 Isometry3d TableCamera() { return LookAt({0.1, -0.45, 0.55}, {0, 0, 0}); }
 
+DepthImage RenderTable(const Intrinsics& camera) {
+  return Render(TableWithSolids(1), camera, TableCamera()).depth;
+}
+
 }  // namespace palmist::grasp

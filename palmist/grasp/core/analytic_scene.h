@@ -56,4 +56,7 @@ double RayEntry(const Solid& solid, const Vector3d& origin_W, const Vector3d& di
 /// Renders the depth z in the camera's frame of what each pixel's centre sees.
 RenderedFrame Render(const AnalyticScene& scene, const Intrinsics& camera, const Isometry3d& X_WC);
 
+/// Returns the depth of TableWithSolids(1) from TableCamera.
+DepthImage RenderTable(const Intrinsics& camera);
+
 }  // namespace palmist::grasp

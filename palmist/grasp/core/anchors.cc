@@ -32,17 +32,18 @@ std::array<Matrix3d, kAnchors> MakeAnchors() {
 
 }  // namespace
 
-std::vector<Vector3d> Views(int views) {
+Vector3d SphereDirection(int i, int count) {
   const double golden = (std::sqrt(5.0) - 1) / 2;
+  const double z = (2.0 * i + 1) / count - 1;
+  const double radius = std::sqrt(1 - z * z);
+  const double longitude_rad = 2 * std::numbers::pi * i * golden;
+  return {radius * std::cos(longitude_rad), radius * std::sin(longitude_rad), z};
+}
+
+std::vector<Vector3d> Views(int views) {
   std::vector<Vector3d> directions;
   directions.reserve(views);
-  // The first half of the sphere's points are those with z < 0.
-  for (int i = 0; i < views; ++i) {
-    const double z = (2.0 * i + 1) / (2.0 * views) - 1;
-    const double radius = std::sqrt(1 - z * z);
-    const double longitude_rad = 2 * std::numbers::pi * i * golden;
-    directions.emplace_back(radius * std::cos(longitude_rad), radius * std::sin(longitude_rad), z);
-  }
+  for (int i = 0; i < views; ++i) directions.push_back(SphereDirection(i, 2 * views));
   return directions;
 }
 

@@ -12,10 +12,14 @@ inline constexpr int kViews = 60;
 inline constexpr int kAngles = 6;
 inline constexpr int kAnchors = kViews * kAngles;
 
-/// Returns the `views` directions of a Fibonacci sphere of 2·views points that have z < 0, in the
-/// camera's frame: where a gripper may come from. View 0 lies next to the optical axis.
-/// Source: H. Fang et al., GraspNet-1Billion, CVPR 2020; points Z = (2i + 1)/(2·views) - 1,
-/// longitude 2πiφ, φ = (√5 - 1)/2, of the RGBD-Grasp release.
+/// Returns direction i of a Fibonacci sphere of `count`, from z < 0 up: z = (2i + 1)/count - 1,
+/// longitude 2πiφ, φ = (√5 - 1)/2.
+/// Source: H. Fang et al., GraspNet-1Billion, CVPR 2020; the formula is that of the RGBD-Grasp
+/// release.
+Vector3d SphereDirection(int i, int count);
+
+/// Returns those of 2·views that have z < 0, in the camera's frame: where a gripper may come from.
+/// View 0 lies next to the optical axis.
 std::vector<Vector3d> Views(int views = kViews);
 
 /// Returns the rotation of a gripper that approaches along -view and is turned by `angle_rad` about

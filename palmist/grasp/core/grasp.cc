@@ -84,6 +84,13 @@ Result<std::vector<std::array<double, columns>>> Rows(
 
 }  // namespace
 
+Grasp Transformed(const Isometry3d& X_AC, const Grasp& grasp) {
+  Grasp transformed = grasp;
+  transformed.R_CG = X_AC.linear() * grasp.R_CG;
+  transformed.p_CG = X_AC * grasp.p_CG;
+  return transformed;
+}
+
 Result<GraspGroup> GraspGroupFromArray(const NpyArray& array) {
   PALMIST_ASSIGN_OR_RETURN(const auto rows, Rows(array, kGraspNames));
   GraspGroup grasps(rows.size());

@@ -30,6 +30,9 @@ struct Grasp {
   Vector3d opening() const { return R_CG.col(1); }
 };
 
+/// Returns the grasp in the frame A, given the pose of its frame C in A.
+Grasp Transformed(const Isometry3d& X_AC, const Grasp& grasp);
+
 using GraspGroup = std::vector<Grasp>;
 
 /// Columns of a grasp group's file: score, width, height, depth, R (9, row-major), t (3), object

@@ -113,29 +113,14 @@ std::array<Box, 3> GripperBoxes(const Gripper& gripper, double width_m, double d
 }
 
 TriangleMesh GripperMesh(const Gripper& gripper, const Grasp& grasp) {
-  // Corner i takes the upper limit along x, y, z by its bits 1, 2, 4. Anticlockwise from outside.
-  constexpr std::uint32_t kTriangles[12][3] = {{0, 4, 6},
-                                               {0, 6, 2},
-                                               {1, 3, 7},
-                                               {1, 7, 5},
-                                               {0, 1, 5},
-                                               {0, 5, 4},
-                                               {2, 6, 7},
-                                               {2, 7, 3},
-                                               {0, 2, 3},
-                                               {0, 3, 1},
-                                               {4, 5, 7},
-                                               {4, 7, 6}};
   TriangleMesh mesh;
   for (const Box& box : GripperBoxes(gripper, grasp.width_m, grasp.depth_m)) {
     const auto first = static_cast<std::uint32_t>(mesh.vertices.size());
-    for (unsigned i = 0; i < 8; ++i) {
-      const Vector3d corner_G((i & 1U) != 0 ? box.upper_m.x() : box.lower_m.x(),
-                              (i & 2U) != 0 ? box.upper_m.y() : box.lower_m.y(),
-                              (i & 4U) != 0 ? box.upper_m.z() : box.lower_m.z());
+    const TriangleMesh part_G = BoxMesh(box);
+    for (const Vector3d& corner_G : part_G.vertices) {
       mesh.vertices.push_back(grasp.R_CG * corner_G + grasp.p_CG);
     }
-    for (const auto& [a, b, c] : kTriangles) {
+    for (const auto& [a, b, c] : part_G.triangles) {
       mesh.triangles.push_back({first + a, first + b, first + c});
     }
   }

@@ -31,10 +31,12 @@ struct Gripper {
   double grasp_point_m = 0.0;
 };
 
-/// An axis-aligned box of a frame.
-struct Box {
-  Vector3d lower_m, upper_m;
-};
+/// What the gripper of GraspNet's evaluation and labels fills in the frame G: |z| < kHalfHeight_m;
+/// fingers from x = -kFingersBehind_m to the grasp's depth, a palm of kPalmDepth_m behind them.
+inline constexpr double kHalfHeight_m = 0.01;
+inline constexpr double kFingerThickness_m = 0.01;
+inline constexpr double kFingersBehind_m = 0.02;
+inline constexpr double kPalmDepth_m = 0.01;
 
 /// Returns the boxes of the finger at y < 0, the other one and the palm, at an opening of `width_m`
 /// and with the tips at x = `depth_m`, in the frame G.

@@ -53,6 +53,29 @@ TriangleMesh WeldVertices(const TriangleMesh& mesh) {
   return welded;
 }
 
+TriangleMesh BoxMesh(const Box& box) {
+  TriangleMesh mesh;
+  // Corner i takes the upper limit along x, y, z by its bits 1, 2, 4. Anticlockwise from outside.
+  for (unsigned i = 0; i < 8; ++i) {
+    mesh.vertices.emplace_back((i & 1U) != 0 ? box.upper_m.x() : box.lower_m.x(),
+                               (i & 2U) != 0 ? box.upper_m.y() : box.lower_m.y(),
+                               (i & 4U) != 0 ? box.upper_m.z() : box.lower_m.z());
+  }
+  mesh.triangles = {{0, 4, 6},
+                    {0, 6, 2},
+                    {1, 3, 7},
+                    {1, 7, 5},
+                    {0, 1, 5},
+                    {0, 5, 4},
+                    {2, 6, 7},
+                    {2, 7, 3},
+                    {0, 2, 3},
+                    {0, 3, 1},
+                    {4, 5, 7},
+                    {4, 7, 6}};
+  return mesh;
+}
+
 MeshReport Inspect(const TriangleMesh& mesh) {
   const TriangleMesh welded = WeldVertices(mesh);
   MeshReport report;

@@ -14,6 +14,15 @@ struct TriangleMesh {
   std::vector<std::array<std::uint32_t, 3>> triangles;
 };
 
+/// An axis-aligned box of a frame.
+struct Box {
+  Vector3d lower_m, upper_m;
+};
+
+/// Returns the closed mesh of a box: 8 vertices, 12 triangles, faces outwards, opposite faces one
+/// after the other.
+TriangleMesh BoxMesh(const Box& box);
+
 /// What a mesh is like, after welding vertices by position.
 struct MeshReport {
   std::size_t boundary_edges = 0;      ///< used by one triangle

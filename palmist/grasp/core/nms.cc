@@ -1,7 +1,6 @@
 #include "palmist/grasp/core/nms.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -9,28 +8,10 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "palmist/grasp/core/cell.h"
+
 namespace palmist::grasp {
 namespace {
-
-using Cell = std::array<std::int64_t, 3>;
-
-Cell CellOf(const Vector3d& p_m, double edge_m) {
-  // What is further out shares the outermost cells, which costs time and no grasp.
-  constexpr double kLimit = 1 << 19;
-  Cell cell;
-  for (int axis = 0; axis < 3; ++axis) {
-    cell[axis] =
-        static_cast<std::int64_t>(std::clamp(std::floor(p_m[axis] / edge_m), -kLimit, kLimit));
-  }
-  return cell;
-}
-
-/// A number of its own for each cell, and for the cells around it.
-std::uint64_t Key(std::int64_t x, std::int64_t y, std::int64_t z) {
-  constexpr std::int64_t kOffset = 1 << 20;
-  return static_cast<std::uint64_t>(x + kOffset) << 42 |
-         static_cast<std::uint64_t>(y + kOffset) << 21 | static_cast<std::uint64_t>(z + kOffset);
-}
 
 /// Returns the trace of AᵀB, of the larger one where B may be turned about its approach.
 double Trace(const Matrix3d& A, const Matrix3d& B, bool is_symmetric) {
@@ -63,16 +44,15 @@ std::vector<std::size_t> NonMaximumSuppression(std::span<const Grasp> grasps,
       return (grasps[other].p_CG - grasp.p_CG).squaredNorm() < max_squared_m2 &&
              Trace(grasps[other].R_CG, grasp.R_CG, options.is_symmetric) > min_trace;
     };
-    const auto [x, y, z] = CellOf(grasp.p_CG, edge_m);
-    bool is_suppressed = false;
-    for (int around = 0; around < 27 && !is_suppressed; ++around) {
-      const auto cell =
-          kept_by_cell.find(Key(x + around / 9 - 1, y + around / 3 % 3 - 1, z + around % 3 - 1));
-      is_suppressed = cell != kept_by_cell.end() &&
-                      std::any_of(cell->second.begin(), cell->second.end(), suppresses);
-    }
+    const Cell cell = CellOf(grasp.p_CG, edge_m);
+    const auto keys = KeysAround(cell);
+    const bool is_suppressed = std::any_of(keys.begin(), keys.end(), [&](std::uint64_t key) {
+      const auto near = kept_by_cell.find(key);
+      return near != kept_by_cell.end() &&
+             std::any_of(near->second.begin(), near->second.end(), suppresses);
+    });
     if (is_suppressed) continue;
-    kept_by_cell[Key(x, y, z)].push_back(row);
+    kept_by_cell[CellKey(cell)].push_back(row);
     kept.push_back(row);
   }
   return kept;

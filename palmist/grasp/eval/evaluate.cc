@@ -7,15 +7,12 @@
 #include <utility>
 
 #include "palmist/base/error.h"
+#include "palmist/grasp/core/gripper.h"
 #include "palmist/grasp/core/nms.h"
 
 namespace palmist::grasp {
 namespace {
 
-constexpr double kHalfHeight_m = 0.01;
-constexpr double kFingerThickness_m = 0.01;
-constexpr double kBaseDepth_m = 0.02;
-constexpr double kPalmThickness_m = 0.01;
 constexpr double kCropMargin_m = 0.05;
 
 std::vector<double> Linspace(double first, double last, int n) {
@@ -135,7 +132,7 @@ PointCounts CountPoints(const Grasp& grasp, std::span<const Vector3d> points_C) 
     const Vector3d p_G = R_GC * (p_C - grasp.p_CG);
     const double x = p_G.x(), y = p_G.y();
     if (!(std::abs(p_G.z()) < kHalfHeight_m) || !(std::abs(y) < outer_m)) continue;
-    if (x > -kBaseDepth_m && x < grasp.depth_m) {
+    if (x > -kFingersBehind_m && x < grasp.depth_m) {
       if (y < -half_width_m) {
         ++counts.left_finger;
       } else if (y > half_width_m) {
@@ -143,7 +140,7 @@ PointCounts CountPoints(const Grasp& grasp, std::span<const Vector3d> points_C) 
       } else {
         ++counts.inside;
       }
-    } else if (x > -kBaseDepth_m - kPalmThickness_m && x < -kBaseDepth_m) {
+    } else if (x > -kFingersBehind_m - kPalmDepth_m && x < -kFingersBehind_m) {
       ++counts.palm;
     }
   }

@@ -13,21 +13,13 @@
 
 namespace palmist::grasp {
 
-/// Returns the error with the path of its file in front of its field.
-inline Error WithPath(const std::string& path, const Error& error) {
-  return Error(error.kind(),
-               error.message(),
-               error.field().empty() ? path : path + ": " + error.field(),
-               error.hint());
-}
-
 /// Returns what `parse` makes of the file's bytes; its errors get the path.
 template <typename Parse>
 auto ParseFile(const std::string& path, std::int64_t max_bytes, Parse&& parse)
     -> decltype(parse(std::string_view())) {
   PALMIST_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, max_bytes));
   auto result = std::forward<Parse>(parse)(std::string_view(bytes));
-  if (!result.ok()) return WithPath(path, result.error());
+  if (!result.ok()) return result.error().WithPath(path);
   return result;
 }
 

@@ -17,11 +17,8 @@ GraspGroup OracleGrasps(const ObjectLabels& labels,
   for (std::size_t k = 0; k < kLabelFrictions.size() && kLabelFrictions[k] <= max_friction; ++k) {
     for (const GraspLabel& label : labels.grasps) {
       if (label.friction_class != k + 1) continue;
-      Grasp grasp = GraspOf(labels, label);
-      grasp.R_CG = X_CO.linear() * grasp.R_CG;
-      grasp.p_CG = X_CO * grasp.p_CG;
-      grasp.object_id = object_id;
-      grasps.push_back(grasp);
+      grasps.push_back(Transformed(X_CO, GraspOf(labels, label)));
+      grasps.back().object_id = object_id;
     }
   }
   return grasps;

@@ -13,16 +13,11 @@
 #include "palmist/grasp/contact/lookup.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/anchors.h"
+#include "palmist/grasp/core/gripper.h"
 #include "palmist/grasp/core/point_cloud.h"
 
 namespace palmist::grasp {
 namespace {
-
-// The gripper of the evaluation, in its frame.
-constexpr double kBaseDepth_m = 0.02;
-constexpr double kPalm_m = 0.01;
-constexpr double kFinger_m = 0.01;
-constexpr double kHalfHeight_m = 0.01;
 
 // Cells of the gripper's plane: rows along x, of which the first is the palm and the next two are
 // the fingers behind the grasp point, and 64 columns along y, each a bit. Opening by one step moves
@@ -34,10 +29,10 @@ constexpr int kFingerColumns = 4;
 constexpr int kRowsBehind = 3;
 constexpr int kMaxDepths = 8;
 constexpr double kMostWidth_m = 0.13;
-static_assert(kRow_m == kDepthStep_m && kRow_m == kPalm_m && 2 * kRow_m == kBaseDepth_m);
-static_assert(kFingerColumns * kColumn_m == kFinger_m);
+static_assert(kRow_m == kDepthStep_m && kRow_m == kPalmDepth_m && 2 * kRow_m == kFingersBehind_m);
+static_assert(kFingerColumns * kColumn_m == kFingerThickness_m);
 // The columns hold all that is within the gripper's reach, with one to spare.
-static_assert((kMostWidth_m / 2 + kFinger_m) * (kMostWidth_m / 2 + kFinger_m) +
+static_assert((kMostWidth_m / 2 + kFingerThickness_m) * (kMostWidth_m / 2 + kFingerThickness_m) +
                   kHalfHeight_m * kHalfHeight_m <
               (kColumns / 2 - 1) * kColumn_m * (kColumns / 2 - 1) * kColumn_m);
 
@@ -125,7 +120,8 @@ class PointLabeller {
  private:
   /// Keeps, relative to `p_O`, what any gripper there can meet.
   void Crop(const Vector3d& p_O) {
-    const double ahead_m = std::max(kBaseDepth_m + kPalm_m, task_.options.depths * kDepthStep_m);
+    const double ahead_m =
+        std::max(kFingersBehind_m + kPalmDepth_m, task_.options.depths * kDepthStep_m);
     const auto limit = static_cast<float>(ahead_m * ahead_m + task_.reach_m * task_.reach_m);
     const Eigen::Vector3f p = p_O.cast<float>();
     near_O_.Clear();
@@ -141,7 +137,7 @@ class PointLabeller {
   void Rotate(const Matrix3d& R_OV) {
     const Eigen::Matrix3f R = R_OV.transpose().cast<float>();
     const auto reach = static_cast<float>(task_.reach_m * task_.reach_m);
-    const auto lowest = static_cast<float>(-kBaseDepth_m - kPalm_m);
+    const auto lowest = static_cast<float>(-kFingersBehind_m - kPalmDepth_m);
     const auto highest = static_cast<float>(task_.options.depths * kDepthStep_m);
     y_V_.resize(near_O_.size());
     z_V_.resize(near_O_.size());
@@ -231,7 +227,7 @@ Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
   }
   const DistanceLookup object(grid);
   Task task{options, object, SphereViews(options.views), Openings(options.max_width_m), {}, 0};
-  task.reach_m = std::hypot(options.max_width_m / 2 + kFinger_m, kHalfHeight_m);
+  task.reach_m = std::hypot(options.max_width_m / 2 + kFingerThickness_m, kHalfHeight_m);
   for (const Vector3d& p : cloud_O) {
     const Eigen::Vector3f rounded = p.cast<float>();
     task.cloud_O.Add(rounded.x(), rounded.y(), rounded.z());
@@ -253,14 +249,6 @@ Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
     labels.grasps.insert(labels.grasps.end(), some.begin(), some.end());
   }
   return labels;
-}
-
-Vector3d SphereView(int i, int views) {
-  const double golden = (std::sqrt(5.0) - 1) / 2;
-  const double z = (2.0 * i + 1) / views - 1;
-  const double radius = std::sqrt(1 - z * z);
-  const double longitude_rad = 2 * std::numbers::pi * i * golden;
-  return {radius * std::cos(longitude_rad), radius * std::sin(longitude_rad), z};
 }
 
 }  // namespace
@@ -290,7 +278,7 @@ Result<void> CheckOptions(const LabelOptions& options) {
 
 std::vector<Vector3d> SphereViews(int views) {
   std::vector<Vector3d> directions;
-  for (int i = 0; i < views; ++i) directions.push_back(SphereView(i, views));
+  for (int i = 0; i < views; ++i) directions.push_back(SphereDirection(i, views));
   return directions;
 }
 
@@ -305,8 +293,8 @@ Grasp GraspOf(const ObjectLabels& labels, const GraspLabel& label) {
   grasp.width_m = label.width_steps * kWidthStep_m;
   grasp.height_m = 2 * kHalfHeight_m;
   grasp.depth_m = (depth + 1) * kDepthStep_m;
-  grasp.R_CG =
-      RotationFromView(SphereView(view, options.views), std::numbers::pi * angle / options.angles);
+  grasp.R_CG = RotationFromView(SphereDirection(view, options.views),
+                                std::numbers::pi * angle / options.angles);
   grasp.p_CG = labels.points_O[point];
   return grasp;
 }

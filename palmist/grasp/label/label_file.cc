@@ -179,8 +179,8 @@ Result<ObjectLabels> ParseGraspLabels(std::string_view bytes) {
 Result<ObjectLabels> ReadGraspLabels(const std::string& path) {
   PALMIST_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, kDefaultMaxNpzBytes));
   Result<ObjectLabels> labels = ParseGraspLabels(bytes);
-  if (labels.ok()) return labels;
-  return InputError(path + ": " + labels.error().field(), labels.error().message());
+  if (!labels.ok()) return labels.error().WithPath(path);
+  return labels;
 }
 
 Result<NpzArrays> ToDenseLabels(const ObjectLabels& labels) {

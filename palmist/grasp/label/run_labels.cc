@@ -70,11 +70,7 @@ Result<bool> LabelUnlessFinished(const Dataset& dataset, int object, const Label
   PALMIST_ASSIGN_OR_RETURN(const bool is_finished, IsFinished(path, options));
   if (is_finished) return false;
   Result<ObjectLabels> labels = LabelModel(dataset, object, options);
-  if (!labels.ok()) {
-    const Error& error = labels.error();
-    return InputError(
-        dataset.paths().Model(object) + ": " + error.field(), error.message(), error.hint());
-  }
+  if (!labels.ok()) return labels.error().WithPath(dataset.paths().Model(object));
   PALMIST_RETURN_IF_ERROR(WriteGraspLabels(path, *labels));
   return true;
 }

@@ -10,28 +10,18 @@
 #include "palmist/base/error.h"
 #include "palmist/base/rng.h"
 #include "palmist/grasp/core/anchors.h"
+#include "palmist/grasp/core/cell.h"
 #include "palmist/grasp/core/point_cloud.h"
 
 namespace palmist::grasp {
 namespace {
-
-/// Returns a key of 21 bits an axis: the voxel of a point, clamped far from the origin.
-std::uint64_t VoxelKey(const Vector3d& cell) {
-  constexpr double kHalf = 1 << 20;
-  std::uint64_t key = 0;
-  for (int i = 0; i < 3; ++i) {
-    const double clamped = std::clamp(std::floor(cell[i]), 1 - kHalf, kHalf - 2) + kHalf;
-    key = key << 21 | static_cast<std::uint64_t>(clamped);
-  }
-  return key;
-}
 
 /// Returns the first point of each voxel.
 std::vector<std::size_t> FirstOfVoxels(std::span<const Vector3d> points, double voxel_m) {
   std::vector<std::size_t> first;
   std::unordered_map<std::uint64_t, std::size_t> seen;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    if (seen.try_emplace(VoxelKey(points[i] / voxel_m), i).second) first.push_back(i);
+    if (seen.try_emplace(CellKey(CellOf(points[i], voxel_m)), i).second) first.push_back(i);
   }
   return first;
 }
@@ -103,24 +93,24 @@ std::vector<Cluster> FindClusters(std::span<const Vector3d> points,
                                   std::size_t min_points) {
   std::unordered_map<std::uint64_t, std::vector<std::size_t>> voxels;
   for (std::size_t i = 0; i < points.size(); ++i) {
-    voxels[VoxelKey(points[i] / gap_m)].push_back(i);
+    voxels[CellKey(CellOf(points[i], gap_m))].push_back(i);
   }
   std::vector<Cluster> clusters;
   std::vector<Vector3d> reached;  // a point of each voxel whose neighbours are to be visited
   for (const Vector3d& first : points) {
     Cluster cluster;
-    const auto take = [&](const Vector3d& cell) {
-      const auto found = voxels.find(VoxelKey(cell));
+    const auto take = [&](std::uint64_t key) {
+      const auto found = voxels.find(key);
       if (found == voxels.end() || found->second.empty()) return;
       reached.push_back(points[found->second.front()]);
       cluster.points.insert(cluster.points.end(), found->second.begin(), found->second.end());
       found->second.clear();
     };
-    take(first / gap_m);
+    take(CellKey(CellOf(first, gap_m)));
     while (!reached.empty()) {
-      const Vector3d cell = reached.back() / gap_m;
+      const Cell cell = CellOf(reached.back(), gap_m);
       reached.pop_back();
-      for (int n = 0; n < 27; ++n) take(cell + Vector3d(n / 9 - 1, n / 3 % 3 - 1, n % 3 - 1));
+      for (const std::uint64_t key : KeysAround(cell)) take(key);
     }
     if (cluster.points.empty() || cluster.points.size() < min_points) continue;
     for (const std::size_t i : cluster.points) cluster.centroid_m += points[i];
@@ -138,7 +128,6 @@ std::vector<Vector3d> EstimateNormals(std::span<const Vector3d> points,
   pool.ParallelFor(std::ssize(points), [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<std::size_t> near;
     for (std::int64_t i = begin; i < end; ++i) {
-      near.clear();
       tree.WithinRadius(points[i], radius_m, near);
       std::sort(near.begin(), near.end());  // sums in one order
       const Vector3d to_camera = -points[i].stableNormalized();
@@ -234,7 +223,6 @@ std::vector<Candidate> AntipodalCandidates(std::span<const Vector3d> points,
   std::vector<std::size_t> near;
   const double min_cosine = std::cos(options.friction_angle_rad);
   for (const std::size_t i : SampleEvenly(points, options.seeds)) {
-    near.clear();
     tree.WithinRadius(points[i], options.max_width_m, near);
     double best = min_cosine, quality = 0;
     std::size_t partner = i;

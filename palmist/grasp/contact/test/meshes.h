@@ -11,27 +11,9 @@
 
 namespace palmist::grasp {
 
-/// Two triangles a face, opposite faces one after the other.
+/// A box about the origin.
 inline TriangleMesh BoxMesh(const Vector3d& sizes_m) {
-  TriangleMesh mesh;
-  for (int i = 0; i < 8; ++i) {
-    mesh.vertices.push_back(
-        0.5 * sizes_m.cwiseProduct(
-                  Vector3d((i & 1) != 0 ? 1 : -1, (i & 2) != 0 ? 1 : -1, (i & 4) != 0 ? 1 : -1)));
-  }
-  mesh.triangles = {{0, 4, 6},
-                    {0, 6, 2},
-                    {1, 3, 7},
-                    {1, 7, 5},
-                    {0, 1, 5},
-                    {0, 5, 4},
-                    {2, 6, 7},
-                    {2, 7, 3},
-                    {0, 2, 3},
-                    {0, 3, 1},
-                    {4, 5, 7},
-                    {4, 7, 6}};
-  return mesh;
+  return BoxMesh(Box{-0.5 * sizes_m, 0.5 * sizes_m});
 }
 
 /// A body of revolution about z, with `sides` around it, through rings of the given radii, heights

@@ -11,27 +11,8 @@
 namespace palmist::grasp {
 namespace {
 
-/// Returns a box with corners at 0 and `edges_m`, its normals outwards.
-TriangleMesh Box(const Vector3d& edges_m) {
-  TriangleMesh mesh;
-  for (int corner = 0; corner < 8; ++corner) {
-    mesh.vertices.push_back(
-        edges_m.cwiseProduct(Vector3d(corner & 1, corner >> 1 & 1, corner >> 2 & 1)));
-  }
-  mesh.triangles = {{0, 2, 1},
-                    {1, 2, 3},
-                    {4, 5, 6},
-                    {5, 7, 6},
-                    {0, 1, 4},
-                    {1, 5, 4},
-                    {2, 6, 3},
-                    {3, 6, 7},
-                    {0, 4, 2},
-                    {2, 4, 6},
-                    {1, 3, 5},
-                    {3, 7, 5}};
-  return mesh;
-}
+/// Returns a box with corners at 0 and `edges_m`.
+TriangleMesh CornerBox(const Vector3d& edges_m) { return BoxMesh({Vector3d::Zero(), edges_m}); }
 
 /// Returns the mesh with vertices of its own for each triangle, as STL has it.
 TriangleMesh Unwelded(const TriangleMesh& mesh) {
@@ -45,7 +26,7 @@ TriangleMesh Unwelded(const TriangleMesh& mesh) {
 }
 
 TEST(InspectTest, ABoxIsClosedAndHasItsVolume) {
-  const MeshReport report = Inspect(Box({0.1, 0.2, 0.3}));
+  const MeshReport report = Inspect(CornerBox({0.1, 0.2, 0.3}));
   EXPECT_TRUE(report.closed());
   EXPECT_EQ(report.inconsistent_edges, 0U);
   EXPECT_NEAR(report.volume_m3, 0.006, 1e-15);
@@ -55,38 +36,38 @@ TEST(InspectTest, ABoxIsClosedAndHasItsVolume) {
 
 TEST(InspectTest, TheVolumeIsThatOfAnyPose) {
   Rng rng(1);
-  TriangleMesh mesh = Box({0.1, 0.2, 0.3});
+  TriangleMesh mesh = CornerBox({0.1, 0.2, 0.3});
   const Matrix3d R = RandomRotation(rng);
   for (Vector3d& vertex : mesh.vertices) vertex = R * vertex + Vector3d(100, -200, 300);
   EXPECT_NEAR(Inspect(mesh).volume_m3, 0.006, 1e-12);
 }
 
 TEST(InspectTest, ADefectIsCounted) {
-  TriangleMesh open = Box({1, 1, 1});
+  TriangleMesh open = CornerBox({1, 1, 1});
   open.triangles.pop_back();
   EXPECT_EQ(Inspect(open).boundary_edges, 3U);
   EXPECT_FALSE(Inspect(open).closed());
 
-  TriangleMesh flipped = Box({1, 1, 1});
+  TriangleMesh flipped = CornerBox({1, 1, 1});
   std::swap(flipped.triangles[0][1], flipped.triangles[0][2]);
   EXPECT_EQ(Inspect(flipped).inconsistent_edges, 3U);
   EXPECT_TRUE(Inspect(flipped).closed());
 
-  TriangleMesh fin = Box({1, 1, 1});
+  TriangleMesh fin = CornerBox({1, 1, 1});
   fin.vertices.push_back({2, 2, 2});
   fin.triangles.push_back({0, 1, 8});
   EXPECT_EQ(Inspect(fin).crowded_edges, 1U);
   EXPECT_EQ(Inspect(fin).boundary_edges, 2U);
   EXPECT_FALSE(Inspect(fin).closed());
 
-  TriangleMesh inside_out = Box({1, 1, 1});
+  TriangleMesh inside_out = CornerBox({1, 1, 1});
   for (auto& triangle : inside_out.triangles) std::swap(triangle[1], triangle[2]);
   EXPECT_EQ(Inspect(inside_out).volume_m3, -1);
   EXPECT_EQ(Inspect(inside_out).inconsistent_edges, 0U);
 }
 
 TEST(InspectTest, WeldsFirst) {
-  const MeshReport report = Inspect(Unwelded(Box({1, 1, 1})));
+  const MeshReport report = Inspect(Unwelded(CornerBox({1, 1, 1})));
   EXPECT_TRUE(report.closed());
   EXPECT_NEAR(report.volume_m3, 1, 1e-15);
 }
@@ -98,7 +79,7 @@ TEST(InspectTest, NothingIsClosedAndEmpty) {
 }
 
 TEST(WeldVerticesTest, MergesVerticesOfOnePosition) {
-  const TriangleMesh welded = WeldVertices(Unwelded(Box({1, 1, 1})));
+  const TriangleMesh welded = WeldVertices(Unwelded(CornerBox({1, 1, 1})));
   EXPECT_EQ(welded.vertices.size(), 8U);
   EXPECT_EQ(welded.triangles.size(), 12U);
   EXPECT_EQ(WeldVertices({{{0, 0, 0}, {-0.0, 0, -0.0}, {0, 0, 1e-300}}, {}}).vertices.size(), 2U);
