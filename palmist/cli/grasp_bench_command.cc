@@ -42,10 +42,6 @@ double LeastMs(int rounds, const std::function<void()>& work) {
   return least;
 }
 
-grasp::DepthImage TableWithSolids(const grasp::Intrinsics& camera) {
-  return grasp::Render(grasp::TableWithSolids(1), camera, grasp::TableCamera()).depth;
-}
-
 /// Anchors of AVN at points spread over the cloud, six at each.
 std::vector<grasp::Candidate> AnchorCandidates(const std::vector<grasp::Vector3d>& points) {
   const std::vector<std::size_t> seeds = grasp::SampleEvenly(points, kOrientations / 6);
@@ -60,12 +56,16 @@ std::vector<grasp::Candidate> AnchorCandidates(const std::vector<grasp::Vector3d
   return candidates;
 }
 
-ordered_json BenchSearch(int rounds) {
-  const grasp::Intrinsics camera = grasp::LoadIntrinsics("realsense", 1280, 720).value();
-  const grasp::DepthImage depth = TableWithSolids(camera);
+/// What search and detection are timed on.
+struct Frame {
+  grasp::Intrinsics camera = grasp::LoadIntrinsics("realsense", 1280, 720).value();
+  grasp::DepthImage depth = grasp::RenderTable(camera);
+};
+
+ordered_json BenchSearch(const Frame& frame, int rounds) {
   // All of the scene, table included, thinned to the number of points that the bar is for.
   std::vector<grasp::Vector3d> points =
-      grasp::VoxelDownsample(grasp::CloudFromDepth(depth, camera), 0.005).points;
+      grasp::VoxelDownsample(grasp::CloudFromDepth(frame.depth, frame.camera), 0.005).points;
   const std::vector<grasp::Candidate> candidates = AnchorCandidates(points);
   const grasp::Gripper gripper = grasp::LoadGripper("graspnet").value();
   const grasp::FasOptions options;
@@ -92,15 +92,13 @@ ordered_json BenchSearch(int rounds) {
       {"dense_ratio", dense_ms / share / one_core_ms}};
 }
 
-ordered_json BenchDetection(int rounds) {
-  const grasp::Intrinsics camera = grasp::LoadIntrinsics("realsense", 1280, 720).value();
-  const grasp::DepthImage depth = TableWithSolids(camera);
+ordered_json BenchDetection(const Frame& frame, int rounds) {
   grasp::DetectOptions options;
   options.gripper = grasp::LoadGripper("graspnet").value();
   ThreadPool pool(HardwareThreads());
   grasp::Detection detection;
   const double whole_ms = LeastMs(rounds, [&] {
-    detection = grasp::DetectWithOrientations(depth, camera, options, pool).value();
+    detection = grasp::DetectWithOrientations(frame.depth, frame.camera, options, pool).value();
   });
   ordered_json stages = ordered_json::object();
   for (const grasp::StageTime& stage : detection.times) stages[stage.stage] = stage.time_s * 1e3;
@@ -127,10 +125,11 @@ ordered_json BenchEvaluation(const std::string& golden, int rounds) {
 int RunGraspBench(Context& context, const GraspBenchArguments& arguments) {
   const int rounds = arguments.quick ? 3 : 20;
   Progress progress("measuring", arguments.golden.empty() ? 2 : 3);
+  const Frame frame;
   ordered_json json;
-  json["fas"] = BenchSearch(rounds);
+  json["fas"] = BenchSearch(frame, rounds);
   progress.Advance();
-  json["detect"] = BenchDetection(rounds);
+  json["detect"] = BenchDetection(frame, rounds);
   progress.Advance();
   if (!arguments.golden.empty()) json["eval"] = BenchEvaluation(arguments.golden, rounds);
   if (context.json) {
@@ -140,8 +139,7 @@ int RunGraspBench(Context& context, const GraspBenchArguments& arguments) {
   const ordered_json& fas = json["fas"];
   *context.out << fmt::format(
       "FAS, 600 orientations on {} points: {:.2f} ms on one core, {:.2f} ms on {}; {:.0f} times "
-      "faster "
-      "than testing each point\n",
+      "faster than testing each point\n",
       fas["points"].get<std::size_t>(),
       fas["one_core_ms_600"].get<double>(),
       fas["all_cores_ms_600"].get<double>(),

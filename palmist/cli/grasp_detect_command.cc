@@ -41,36 +41,37 @@ struct Scene {
   std::string units;        ///< how the depth was read
 };
 
-bool EndsWith(const std::string& text, std::string_view end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+std::string UnitsOf(double units_per_m) {
+  return units_per_m == 1 ? "metres" : fmt::format("units of 1/{:g} m", units_per_m);
 }
 
 Scene ReadScene(const GraspDetectArguments& arguments) {
   Scene scene;
   if (arguments.depth == kBuiltin) {
-    const grasp::Intrinsics camera = grasp::LoadIntrinsics(arguments.camera, 1280, 720).value();
-    scene.depth = grasp::Render(grasp::TableWithSolids(1), camera, grasp::TableCamera()).depth;
-    scene.units = "metres";
-  } else if (EndsWith(arguments.depth, ".pcd")) {
+    scene.depth = grasp::RenderTable(grasp::LoadIntrinsics(arguments.camera, 1280, 720).value());
+    scene.units = UnitsOf(1);
+  } else if (arguments.depth.ends_with(".pcd")) {
     grasp::PcdCloud cloud = grasp::ReadPcd(arguments.depth).value();
     if (cloud.depth.z_m.empty()) {
       throw InputError(arguments.depth,
                        "expected an organised cloud, with a point for each pixel; got one row",
                        "give the depth image, or a cloud of the height of the image");
     }
-    scene.depth = grasp::DepthFromValues(cloud.depth.width,
-                                         cloud.depth.height,
-                                         cloud.depth.z_m,
-                                         arguments.depth_scale.value_or(1))
-                      .value();
-    scene.units = "metres";
-    if (arguments.rgb.empty()) scene.cloud = std::move(cloud.cloud);
+    const double units_per_m = arguments.depth_scale.value_or(1);
+    scene.depth =
+        grasp::DepthFromValues(cloud.depth.width, cloud.depth.height, cloud.depth.z_m, units_per_m)
+            .value();
+    scene.units = UnitsOf(units_per_m);
+    if (arguments.rgb.empty()) {
+      scene.cloud = std::move(cloud.cloud);
+      for (grasp::Vector3d& point : scene.cloud.points) point /= units_per_m;
+    }
   } else {
     const grasp::DepthValues values = grasp::ReadDepthValues(arguments.depth).value();
     const double units_per_m = arguments.depth_scale.value_or(values.is_integer ? 1000 : 1);
     scene.depth =
         grasp::DepthFromValues(values.width, values.height, values.values, units_per_m).value();
-    scene.units = units_per_m == 1 ? "metres" : fmt::format("units of 1/{:g} m", units_per_m);
+    scene.units = UnitsOf(units_per_m);
   }
   if (!arguments.rgb.empty()) {
     scene.color = grasp::ReadColor(arguments.rgb).value();
@@ -198,9 +199,9 @@ void WriteOutput(const std::string& path,
                  const grasp::PointCloud& cloud,
                  std::span<const grasp::Grasp> grasps,
                  const grasp::Gripper& gripper) {
-  if (EndsWith(path, ".json")) {
+  if (path.ends_with(".json")) {
     WriteFileAtomic(path, json.dump(1) + "\n").value();
-  } else if (EndsWith(path, ".ply")) {
+  } else if (path.ends_with(".ply")) {
     grasp::WriteGraspScenePly(path, cloud, grasps, gripper).value();
   } else {
     grasp::WriteGraspGroup(path, grasps).value();
@@ -229,9 +230,7 @@ int RunGraspDetect(Context& context, const GraspDetectArguments& arguments) {
       grasp::DetectWithOrientations(scene.depth, camera, options, pool).value();
   grasp::GraspGroup grasps = detection.grasps;
   for (grasp::Grasp& grasp : grasps) {
-    if (!X_BC) break;
-    grasp.R_CG = X_BC->rotation() * grasp.R_CG;
-    grasp.p_CG = *X_BC * grasp.p_CG;
+    if (X_BC) grasp = grasp::Transformed(*X_BC, grasp);
   }
   const std::string_view frame = X_BC ? "base" : "camera";
   const nlohmann::ordered_json json = ToJson(detection, grasps, frame, options.gripper);
@@ -240,7 +239,7 @@ int RunGraspDetect(Context& context, const GraspDetectArguments& arguments) {
     return grasp::CloudFromDepth(scene.depth, camera, scene.color ? &*scene.color : nullptr);
   };
   if (!arguments.output.empty()) {
-    grasp::PointCloud shown = EndsWith(arguments.output, ".ply") ? cloud() : grasp::PointCloud{};
+    grasp::PointCloud shown = arguments.output.ends_with(".ply") ? cloud() : grasp::PointCloud{};
     if (X_BC) {
       for (grasp::Vector3d& point : shown.points) point = *X_BC * point;
     }

@@ -144,8 +144,7 @@ Page GraspPage(const GraspScene& scene) {
   chart.id = "scene";
   chart.caption = fmt::format(
       "The scene as the camera sees it, with the best {} grasps: both fingers and the palm, red "
-      "for "
-      "the lowest score to green for the highest. Drag to turn, scroll to come nearer.",
+      "for the lowest score to green for the highest. Drag to turn, scroll to come nearer.",
       shown.size());
   chart.data = json::array({CloudTrace(scene.cloud)});
   if (!shown.empty()) chart.data.push_back(GripperTrace(shown, scene.gripper));
