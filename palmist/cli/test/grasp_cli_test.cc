@@ -14,6 +14,7 @@
 #include "palmist/cli/test/run_program.h"
 #include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/formats/image.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::cli {
 namespace {
@@ -22,7 +23,6 @@ using test::Call;
 using test::Ran;
 using test::With;
 using ::testing::HasSubstr;
-using ::testing::TempDir;
 
 /// A box, a cylinder and a sphere on a table, as files.
 class GraspCliTest : public ::testing::Test {
@@ -44,12 +44,7 @@ class GraspCliTest : public ::testing::Test {
         WriteFileAtomic(Path("camera.json"), R"({"fx":500,"fy":500,"cx":319.5,"cy":239.5})").ok());
   }
 
-  std::string Path(const std::string& name) const {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    const std::string folder = TempDir() + "grasp_cli_" + info->name();
-    std::filesystem::create_directories(folder);
-    return folder + "/" + name;
-  }
+  std::string Path(const std::string& name) const { return folder_.File(name); }
 
   std::vector<std::string> Detect(const std::string& depth, std::vector<std::string> more) const {
     std::vector<std::string> arguments = {"grasp",
@@ -65,6 +60,9 @@ class GraspCliTest : public ::testing::Test {
   }
 
   grasp::DepthImage depth_;
+
+ private:
+  test::Folder folder_;
 };
 
 TEST_F(GraspCliTest, MetresAndMillimetresAgree) {
@@ -146,11 +144,7 @@ TEST(GraspDetectCliTest, TheBuiltinSceneNeedsNoFile) {
 }
 
 TEST(GraspEvalCliTest, GoldenVectorsAreEqual) {
-  const Ran outcome = Call({"grasp",
-                            "eval",
-                            "--golden",
-                            std::string(PALMIST_SOURCE_DIR) + "/palmist/grasp/eval/testdata/golden",
-                            "--json"});
+  const Ran outcome = Call({"grasp", "eval", "--golden", palmist::test::GraspGolden(), "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out.substr(0, 2000);
   const auto json = nlohmann::json::parse(outcome.out);
   EXPECT_GT(json["checked"], 40000);

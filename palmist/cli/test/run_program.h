@@ -1,18 +1,14 @@
 /// Runs the program in the test's own process.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "palmist/base/file.h"
 #include "palmist/cli/command.h"
+#include "tests/support/folder.h"
 
 namespace palmist::cli::test {
 
@@ -43,35 +39,6 @@ inline std::vector<std::string> With(std::vector<std::string> arguments,
   return arguments;
 }
 
-/// A folder of a test's own, removed at its end.
-class Folder {
- public:
-  Folder() {
-    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    path_ = std::filesystem::path(::testing::TempDir()) /
-            ("palmist_" + std::to_string(::getpid()) + "_" + test->name());
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string File(const std::string& name) const { return (path_ / name).string(); }
-  std::string Write(const std::string& name, const std::string& content) const {
-    WriteFileAtomic(File(name), content).value();
-    return File(name);
-  }
-  const std::filesystem::path& path() const { return path_; }
-  std::vector<std::string> Files() const {
-    std::vector<std::string> files;
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
-      files.push_back(entry.path().filename().string());
-    }
-    return files;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using palmist::test::Folder;
 
 }  // namespace palmist::cli::test

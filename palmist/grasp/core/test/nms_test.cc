@@ -8,8 +8,8 @@
 #include <numeric>
 #include <string>
 
-#include "palmist/grasp/core/test/golden.h"
 #include "palmist/grasp/core/test/random_rotation.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
@@ -51,15 +51,14 @@ Rows Reference(const GraspGroup& grasps, const NmsOptions& options) {
 }
 
 TEST(NmsTest, KeepsTheRowsOfThePublicPackage) {
-  if (!HasGolden()) GTEST_SKIP() << "no golden vectors in " << GoldenFolder();
   int frames = 0;
   for (const int scene : {100, 101, 102}) {
     for (int frame = 0; frame < 4; ++frame) {
       const std::string folder =
           "scenes/scene_0" + std::to_string(scene) + "/frame_000" + std::to_string(frame) + "/";
-      GraspGroup grasps = GraspGroupFromArray(ReadGolden(folder + "grasps.npy")).value();
+      GraspGroup grasps = GraspGroupFromArray(test::ReadGraspGolden(folder + "grasps.npy")).value();
       for (Grasp& grasp : grasps) grasp.width_m = std::clamp(grasp.width_m, 0.0, 0.1);
-      const NpyArray array = ReadGolden(folder + "nms_rows.npy");
+      const NpyArray array = test::ReadGraspGolden(folder + "nms_rows.npy");
       const std::span<const std::int32_t> expected = array.As<std::int32_t>();
       EXPECT_EQ(NonMaximumSuppression(grasps), Rows(expected.begin(), expected.end())) << folder;
       ++frames;

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "palmist/base/error.h"
-#include "palmist/grasp/core/test/golden.h"
 #include "palmist/grasp/core/test/random_rotation.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
@@ -48,11 +48,11 @@ std::vector<Vector3d> PointsOf(const NpyArray& array) {
 }
 
 TEST(VoxelDownsampleTest, MakesTheCloudsOfThePublicPackage) {
-  if (!HasGolden()) GTEST_SKIP() << "no golden vectors in " << GoldenFolder();
   for (const std::string object : {"01", "03"}) {
-    const PointCloud raw{PointsOf<float>(ReadGolden("objects/raw_cloud_" + object + ".npy")), {}};
+    const PointCloud raw{
+        PointsOf<float>(test::ReadGraspGolden("objects/raw_cloud_" + object + ".npy")), {}};
     const std::vector<Vector3d> expected =
-        PointsOf<double>(ReadGolden("objects/cloud_" + object + ".npy"));
+        PointsOf<double>(test::ReadGraspGolden("objects/cloud_" + object + ".npy"));
     const PointCloud sampled = VoxelDownsample(raw, 0.008);
     ASSERT_EQ(sampled.size(), expected.size());
     const KdTree tree(sampled.points);

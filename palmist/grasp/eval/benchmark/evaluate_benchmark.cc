@@ -1,20 +1,14 @@
 // One frame of 200 grasps, 2 to 6 objects, on one core: the frames of the golden vectors in turn.
 #include <benchmark/benchmark.h>
 
-#include <filesystem>
-
 #include "palmist/grasp/eval/golden.h"
-#include "palmist/grasp/eval/test/golden_folder.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
 
 void EvaluateGoldenFrames(benchmark::State& state, FrameOptions options) {
-  if (!std::filesystem::exists(GoldenFolder())) {
-    state.SkipWithError("no golden vectors; set PALMIST_SHARED_DATA to the folder that has them");
-    return;
-  }
-  const GoldenScenes golden = ReadGoldenScenes(GoldenFolder().string()).value();
+  const GoldenScenes golden = ReadGoldenScenes(test::GraspGolden()).value();
   std::vector<const GoldenFrame*> frames;
   for (const GoldenFrame& frame : golden.frames) {
     if (static_cast<std::int64_t>(frame.input.objects.size()) == state.range(0))

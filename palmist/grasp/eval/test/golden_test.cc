@@ -3,29 +3,20 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <vector>
 
 #include "palmist/base/file.h"
 #include "palmist/base/npy.h"
-#include "palmist/grasp/eval/test/golden_folder.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
 
 namespace fs = std::filesystem;
 
-class GoldenTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (!fs::exists(GoldenFolder())) {
-      GTEST_SKIP() << "no golden vectors in " << GoldenFolder()
-                   << "; set PALMIST_SHARED_DATA to the folder that holds graspnet_eval_golden";
-    }
-  }
-};
-
-TEST_F(GoldenTest, EveryVectorIsEqual) {
-  const GoldenReport report = CheckGolden(GoldenFolder().string()).value();
+TEST(GoldenTest, EveryVectorIsEqual) {
+  const GoldenReport report = CheckGolden(test::GraspGolden()).value();
   EXPECT_GT(report.checked, 50'000);
   EXPECT_EQ(report.mismatches, 0);
   for (const std::string& failure : report.failures) ADD_FAILURE() << failure;
@@ -40,10 +31,10 @@ void Alter(const fs::path& path, double delta) {
   WriteFileAtomic(path.string(), WriteNpy(array)).value();
 }
 
-TEST_F(GoldenTest, AnAlteredVectorIsNoticed) {
+TEST(GoldenTest, AnAlteredVectorIsNoticed) {
   const fs::path copy = fs::path(testing::TempDir()) / "altered_golden";
   fs::remove_all(copy);
-  fs::copy(GoldenFolder(), copy, fs::copy_options::recursive);
+  fs::copy(test::GraspGolden(), copy, fs::copy_options::recursive);
   for (const auto& entry : fs::recursive_directory_iterator(copy)) {
     fs::permissions(entry, fs::perms::owner_all, fs::perm_options::add);
   }

@@ -11,6 +11,7 @@
 #include "palmist/grasp/eval/test/sphere_scene.h"
 #include "palmist/grasp/formats/ply.h"
 #include "palmist/grasp/formats/sdf_text.h"
+#include "tests/support/folder.h"
 
 namespace palmist::grasp {
 namespace {
@@ -25,18 +26,13 @@ class RunTest : public testing::Test {
  protected:
   void SetUp() override {
     SetProgressEnabled(false);
-    root_ = fs::path(testing::TempDir()) /
-            testing::UnitTest::GetInstance()->current_test_info()->name();
-    fs::remove_all(root_);
-    options_.dump = (root_ / "dump").string();
-    options_.results = (root_ / "results").string();
+    options_.dump = folder_.File("dump");
+    options_.results = folder_.File("results");
     options_.threads = 2;
     WriteModel(7);
     WriteScene(100, 7);
     WriteScene(130, 7);
   }
-  void TearDown() override { fs::remove_all(root_); }
-
   static void Write(const std::string& path, std::string_view content) {
     fs::create_directories(fs::path(path).parent_path());
     WriteFileAtomic(path, content).value();
@@ -85,7 +81,7 @@ class RunTest : public testing::Test {
   }
 
   Result<EvaluationResult> Evaluate() const {
-    return EvaluateDump(Dataset::Open((root_ / "data").string()).value(), options_);
+    return EvaluateDump(Dataset::Open(folder_.File("data")).value(), options_);
   }
 
   /// Returns the result's JSON without what tells how it came about.
@@ -99,9 +95,9 @@ class RunTest : public testing::Test {
     return result.ok() ? "no error" : result.error().what();
   }
 
-  DatasetPaths Paths() const { return {(root_ / "data").string()}; }
+  DatasetPaths Paths() const { return {folder_.File("data")}; }
 
-  fs::path root_;
+  test::Folder folder_;
   EvaluationOptions options_;
 };
 
@@ -191,7 +187,7 @@ TEST_F(RunTest, AskedScenesAloneAreEvaluated) {
   options_.scenes = {130};
   EXPECT_EQ(Evaluate().value().grasps, 6);
   options_.scenes.clear();
-  fs::remove_all(root_ / "dump" / "scene_0100");
+  fs::remove_all(folder_.File("dump/scene_0100"));
   EXPECT_EQ(Evaluate().value().grasps, 6) << "the scenes of the dump";
 }
 

@@ -7,6 +7,7 @@
 #include "palmist/base/json.h"
 #include "palmist/base/npy.h"
 #include "test_files.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
@@ -67,9 +68,9 @@ RC_GTEST_PROP(Annotation, SurvivesWritingAndReading, ()) {
   const AnnotatedObject object =
       MakeAnnotatedObject(*rc::gen::inRange(0, 1000),
                           Eigen::Translation3d(number(), number(), number()) * Isometry3d(q));
-  const TempFolder folder;
-  WriteAnnotation(folder / "a.xml", std::span(&object, 1)).value();
-  const std::vector<AnnotatedObject> again = ReadAnnotation(folder / "a.xml").value();
+  const Folder folder;
+  WriteAnnotation(folder.File("a.xml"), std::span(&object, 1)).value();
+  const std::vector<AnnotatedObject> again = ReadAnnotation(folder.File("a.xml")).value();
   RC_ASSERT(again.size() == 1U);
   RC_ASSERT(again[0].id == object.id);
   RC_ASSERT(again[0].path == object.path);
@@ -80,8 +81,7 @@ RC_GTEST_PROP(Annotation, SurvivesWritingAndReading, ()) {
 }
 
 TEST(Annotation, PosesEqualGraspNetsToTheLastBit) {
-  const std::string golden = SharedData("graspnet_eval_golden");
-  PALMIST_SKIP_WITHOUT(golden);
+  const std::string golden = test::GraspGolden();
   int compared = 0;
   for (const char* scene : {"scene_0100", "scene_0101", "scene_0102"}) {
     const std::string folder = golden + "/scenes/" + scene;
@@ -114,9 +114,7 @@ TEST(Annotation, PosesEqualGraspNetsToTheLastBit) {
 }
 
 TEST(Annotation, ReadsTheSample) {
-  const std::string path =
-      SharedData("graspnet_eval_golden/samples/annotation_scene_0101_frame_0000.xml");
-  PALMIST_SKIP_WITHOUT(path);
+  const std::string path = test::GraspGolden("samples/annotation_scene_0101_frame_0000.xml");
   const auto objects = ReadAnnotation(path);
   ASSERT_TRUE(objects.ok()) << Message(objects);
   ASSERT_EQ(objects->size(), 4U);

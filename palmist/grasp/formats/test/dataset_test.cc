@@ -99,7 +99,7 @@ class SmallDataset : public ::testing::Test {
     WriteFileAtomic(path, content).value();
   }
 
-  TempFolder folder_;
+  Folder folder_;
   DatasetPaths paths_{folder_.path()};
   FrameId id_{130, "realsense", 10};
   NpzArrays labels_;
@@ -171,9 +171,9 @@ TEST_F(SmallDataset, ErrorsNameTheFile) {
 }
 
 TEST(Dataset, OpenSaysWhatAFolderLacks) {
-  const TempFolder folder;
-  EXPECT_THAT(Message(Dataset::Open(folder.path())), HasSubstr(folder / "scenes"));
-  std::filesystem::create_directories(folder / "scenes");
+  const Folder folder;
+  EXPECT_THAT(Message(Dataset::Open(folder.path())), HasSubstr(folder.File("scenes")));
+  std::filesystem::create_directories(folder.File("scenes"));
   EXPECT_THAT(Message(Dataset::Open(folder.path())), HasSubstr("entries such as scene_0000"));
 }
 

@@ -148,33 +148,33 @@ TEST(Image, RefusesWhatTheBytesCannotHold) {
 }
 
 TEST(Image, SurvivesWritingAndReading) {
-  const TempFolder folder;
+  const Folder folder;
   const DepthImage depth{2, 2, {0, 0.5F, 1.2344F, 65.535F}};
-  ASSERT_TRUE(WriteDepthPng(folder / "depth.png", depth).ok());
-  const auto values = ReadDepthValues(folder / "depth.png");
+  ASSERT_TRUE(WriteDepthPng(folder.File("depth.png"), depth).ok());
+  const auto values = ReadDepthValues(folder.File("depth.png"));
   ASSERT_TRUE(values.ok()) << Message(values);
   EXPECT_THAT(values->values, ElementsAreArray({0, 500, 1234, 65535}));
 
   ColorImage color{3, 2, {}};
   for (int i = 0; i < 18; ++i) color.rgb.push_back(static_cast<std::uint8_t>(13 * i));
-  ASSERT_TRUE(WriteColorPng(folder / "color.png", color).ok());
-  EXPECT_EQ(ReadColor(folder / "color.png").value().rgb, color.rgb);
+  ASSERT_TRUE(WriteColorPng(folder.File("color.png"), color).ok());
+  EXPECT_EQ(ReadColor(folder.File("color.png")).value().rgb, color.rgb);
 
   for (const std::uint16_t largest : {std::uint16_t{255}, std::uint16_t{256}}) {
     const LabelImage labels{1, 3, {0, 7, largest}};
-    ASSERT_TRUE(WriteLabelsPng(folder / "labels.png", labels).ok());
-    EXPECT_EQ(ReadLabels(folder / "labels.png").value().ids, labels.ids);
+    ASSERT_TRUE(WriteLabelsPng(folder.File("labels.png"), labels).ok());
+    EXPECT_EQ(ReadLabels(folder.File("labels.png")).value().ids, labels.ids);
     constexpr std::size_t kBitDepthOffset = 24;
-    EXPECT_EQ(ReadFile(folder / "labels.png").value()[kBitDepthOffset], largest > 255 ? 16 : 8);
+    EXPECT_EQ(ReadFile(folder.File("labels.png")).value()[kBitDepthOffset], largest > 255 ? 16 : 8);
   }
 }
 
 TEST(Image, RefusesToWriteWhatDoesNotFit) {
-  const TempFolder folder;
-  EXPECT_THAT(Message(WriteDepthPng(folder / "a.png", {1, 1, {65.6F}})),
+  const Folder folder;
+  EXPECT_THAT(Message(WriteDepthPng(folder.File("a.png"), {1, 1, {65.6F}})),
               AllOf(HasSubstr("a.png"), HasSubstr("does not fit into 16 bits")));
-  EXPECT_THAT(Message(WriteDepthPng(folder / "a.png", {1, 1, {-0.1F}})), HasSubstr("16 bits"));
-  EXPECT_THAT(Message(WriteColorPng(folder / "a.png", {0, 0, {}})), HasSubstr("0 x 0"));
+  EXPECT_THAT(Message(WriteDepthPng(folder.File("a.png"), {1, 1, {-0.1F}})), HasSubstr("16 bits"));
+  EXPECT_THAT(Message(WriteColorPng(folder.File("a.png"), {0, 0, {}})), HasSubstr("0 x 0"));
   EXPECT_FALSE(WriteColorPng("/nowhere/a.png", {1, 1, {0, 0, 0}}).ok());
 }
 

@@ -50,13 +50,13 @@ FrameMeta Example() {
 }
 
 TEST(Mat, SurvivesWritingAndReading) {
-  const TempFolder folder;
+  const Folder folder;
   for (const std::size_t objects : {0, 1, 3}) {
     FrameMeta meta = Example();
     meta.cls_indexes.resize(objects);
     meta.poses.resize(objects);
-    ASSERT_TRUE(WriteFrameMeta(folder / "a.mat", meta).ok());
-    const auto again = ReadFrameMeta(folder / "a.mat");
+    ASSERT_TRUE(WriteFrameMeta(folder.File("a.mat"), meta).ok());
+    const auto again = ReadFrameMeta(folder.File("a.mat"));
     ASSERT_TRUE(again.ok()) << Message(again);
     EXPECT_EQ(again->intrinsic_matrix, meta.intrinsic_matrix);
     EXPECT_EQ(again->factor_depth, meta.factor_depth);
@@ -66,11 +66,11 @@ TEST(Mat, SurvivesWritingAndReading) {
 }
 
 TEST(Mat, MatioReadsWhatWeWrite) {
-  const TempFolder folder;
+  const Folder folder;
   const FrameMeta meta = Example();
-  ASSERT_TRUE(WriteFrameMeta(folder / "a.mat", meta).ok());
+  ASSERT_TRUE(WriteFrameMeta(folder.File("a.mat"), meta).ok());
   const std::unique_ptr<mat_t, int (*)(mat_t*)> file(
-      Mat_Open((folder / "a.mat").c_str(), MAT_ACC_RDONLY), Mat_Close);
+      Mat_Open((folder.File("a.mat")).c_str(), MAT_ACC_RDONLY), Mat_Close);
   ASSERT_NE(file, nullptr);
   EXPECT_EQ(Mat_GetVersion(file.get()), MAT_FT_MAT5);
   const std::unique_ptr<matvar_t, void (*)(matvar_t*)> poses(Mat_VarRead(file.get(), "poses"),
@@ -88,9 +88,9 @@ TEST(Mat, MatioReadsWhatWeWrite) {
 }
 
 std::string Written() {
-  const TempFolder folder;
-  WriteFrameMeta(folder / "a.mat", Example()).value();
-  return ReadFile(folder / "a.mat").value();
+  const Folder folder;
+  WriteFrameMeta(folder.File("a.mat"), Example()).value();
+  return ReadFile(folder.File("a.mat")).value();
 }
 
 TEST(Mat, SaysWhatIsWrong) {

@@ -22,9 +22,9 @@ TriangleMesh Tetrahedron() {
 TEST(MeshFile, ObjSurvivesWritingAndReading) {
   TriangleMesh mesh = Tetrahedron();
   mesh.vertices[1].x() = 7.0 / 3;  // No float32.
-  const TempFolder folder;
-  ASSERT_TRUE(WriteObj(folder / "a.obj", mesh).ok());
-  const auto again = ReadMesh(folder / "a.obj");
+  const Folder folder;
+  ASSERT_TRUE(WriteObj(folder.File("a.obj"), mesh).ok());
+  const auto again = ReadMesh(folder.File("a.obj"));
   ASSERT_TRUE(again.ok()) << Message(again);
   EXPECT_EQ(again->triangles.size(), 4U);
   EXPECT_TRUE(Inspect(*again).closed());
@@ -133,11 +133,11 @@ TEST(MeshFile, RefusesColladaThatLies) {
 }
 
 TEST(MeshFile, SaysWhatIsWrongAndWhere) {
-  const TempFolder folder;
+  const Folder folder;
   const auto message = [&](const std::string& name, const std::string& content) {
-    EXPECT_TRUE(WriteFileAtomic(folder / name, content).ok());
-    const std::string text = Message(ReadMesh(folder / name));
-    EXPECT_THAT(text, HasSubstr(folder / name));
+    EXPECT_TRUE(WriteFileAtomic(folder.File(name), content).ok());
+    const std::string text = Message(ReadMesh(folder.File(name)));
+    EXPECT_THAT(text, HasSubstr(folder.File(name)));
     return text;
   };
   EXPECT_THAT(message("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\n"), HasSubstr("no faces"));

@@ -36,24 +36,24 @@ TEST(Npz, SurvivesWritingAndReading) {
   std::iota(values.begin(), values.end(), 0.0F);
   const NpzArrays arrays = {{"a", MakeNpyArray<float>({100, 1000}, values)},
                             {"b", MakeNpyArray<std::int32_t>({0}, {})}};
-  const TempFolder folder;
-  ASSERT_TRUE(WriteNpz(folder / "a.npz", arrays).ok());
-  const auto again = ReadNpz(folder / "a.npz");
+  const Folder folder;
+  ASSERT_TRUE(WriteNpz(folder.File("a.npz"), arrays).ok());
+  const auto again = ReadNpz(folder.File("a.npz"));
   ASSERT_TRUE(again.ok()) << Message(again);
   ASSERT_EQ(again->size(), 2U);
   EXPECT_EQ(again->at("a").shape, arrays.at("a").shape);
   EXPECT_EQ(again->at("a").data, arrays.at("a").data);
   EXPECT_EQ(again->at("b").type, NpyType::kInt32);
-  const std::string bytes = ReadFile(folder / "a.npz").value();
+  const std::string bytes = ReadFile(folder.File("a.npz")).value();
   EXPECT_LT(bytes.size(), values.size() * sizeof(float) / 2);
-  ASSERT_TRUE(WriteNpz(folder / "b.npz", arrays).ok());
-  EXPECT_EQ(ReadFile(folder / "b.npz").value(), bytes);
+  ASSERT_TRUE(WriteNpz(folder.File("b.npz"), arrays).ok());
+  EXPECT_EQ(ReadFile(folder.File("b.npz")).value(), bytes);
 }
 
 TEST(Npz, AnEmptyArchiveHoldsNothing) {
-  const TempFolder folder;
-  ASSERT_TRUE(WriteNpz(folder / "a.npz", {}).ok());
-  EXPECT_TRUE(ReadNpz(folder / "a.npz").value().empty());
+  const Folder folder;
+  ASSERT_TRUE(WriteNpz(folder.File("a.npz"), {}).ok());
+  EXPECT_TRUE(ReadNpz(folder.File("a.npz")).value().empty());
 }
 
 TEST(Npz, EveryTruncationIsAnError) {

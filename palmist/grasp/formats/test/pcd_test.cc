@@ -78,9 +78,9 @@ TEST(Pcd, SurvivesWritingAndReading) {
     cloud.points.emplace_back(i * 0.25, -i, 1.0 / (i + 1));
     cloud.colors.push_back({static_cast<std::uint8_t>(i), 255, static_cast<std::uint8_t>(2 * i)});
   }
-  const TempFolder folder;
-  ASSERT_TRUE(WritePcd(folder / "a.pcd", cloud).ok());
-  const auto again = ReadPcd(folder / "a.pcd");
+  const Folder folder;
+  ASSERT_TRUE(WritePcd(folder.File("a.pcd"), cloud).ok());
+  const auto again = ReadPcd(folder.File("a.pcd"));
   ASSERT_TRUE(again.ok()) << Message(again);
   EXPECT_EQ(again->cloud.colors, cloud.colors);
   ASSERT_EQ(again->cloud.size(), cloud.size());
@@ -88,8 +88,8 @@ TEST(Pcd, SurvivesWritingAndReading) {
     EXPECT_EQ(again->cloud.points[i], cloud.points[i].cast<float>().cast<double>());
   }
   cloud.colors.clear();
-  ASSERT_TRUE(WritePcd(folder / "a.pcd", cloud).ok());
-  EXPECT_TRUE(ReadPcd(folder / "a.pcd").value().cloud.colors.empty());
+  ASSERT_TRUE(WritePcd(folder.File("a.pcd"), cloud).ok());
+  EXPECT_TRUE(ReadPcd(folder.File("a.pcd")).value().cloud.colors.empty());
 }
 
 TEST(Pcd, ReadsACompressedCloudOfARealCamera) {

@@ -93,20 +93,20 @@ TEST(Ply, SurvivesWritingAndReading) {
     cloud.colors.push_back({static_cast<std::uint8_t>(i), 200, 7});
   }
   const std::vector<std::array<std::uint32_t, 3>> triangles = {{0, 1, 2}, {47, 48, 49}};
-  const TempFolder folder;
-  ASSERT_TRUE(WritePly(folder / "a.ply", cloud, triangles).ok());
-  const auto again = ReadPlyCloud(folder / "a.ply");
+  const Folder folder;
+  ASSERT_TRUE(WritePly(folder.File("a.ply"), cloud, triangles).ok());
+  const auto again = ReadPlyCloud(folder.File("a.ply"));
   ASSERT_TRUE(again.ok()) << Message(again);
   EXPECT_EQ(again->points, cloud.points);
   EXPECT_EQ(again->colors, cloud.colors);
-  const std::string bytes = ReadFile(folder / "a.ply").value();
+  const std::string bytes = ReadFile(folder.File("a.ply")).value();
   EXPECT_EQ(ParsePlyMesh(bytes).value().triangles, triangles);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(ParsePlyMesh(bytes.substr(0, size)).ok()) << size;
   }
   cloud.colors.clear();
-  ASSERT_TRUE(WritePly(folder / "a.ply", cloud).ok());
-  EXPECT_TRUE(ReadPlyCloud(folder / "a.ply").value().colors.empty());
+  ASSERT_TRUE(WritePly(folder.File("a.ply"), cloud).ok());
+  EXPECT_TRUE(ReadPlyCloud(folder.File("a.ply")).value().colors.empty());
 }
 
 }  // namespace

@@ -38,9 +38,10 @@ TEST(SceneExport, DrawsTheGrippersBoxes) {
   best.R_CG << 0, 1, 0, 0, 0, 1, 1, 0, 0;
   best.p_CG = {1, 2, 3};
   const PointCloud points{{{7, 7, 7}}, {}};
-  const TempFolder folder;
-  ASSERT_TRUE(WriteGraspScenePly(folder / "a.ply", points, std::array{worst, best}, gripper).ok());
-  const std::string bytes = ReadFile(folder / "a.ply").value();
+  const Folder folder;
+  ASSERT_TRUE(
+      WriteGraspScenePly(folder.File("a.ply"), points, std::array{worst, best}, gripper).ok());
+  const std::string bytes = ReadFile(folder.File("a.ply")).value();
   const PointCloud cloud = ParsePlyCloud(bytes).value();
   ASSERT_EQ(cloud.size(), 1U + 2 * 3 * 8);
   EXPECT_EQ(cloud.points[0], Vector3d(7, 7, 7));
@@ -74,10 +75,10 @@ TEST(SceneExport, DrawsTheGrippersBoxes) {
 }
 
 TEST(SceneExport, WritesACloudWithoutGrasps) {
-  const TempFolder folder;
+  const Folder folder;
   const PointCloud points{{{1, 2, 3}}, {{9, 8, 7}}};
-  ASSERT_TRUE(WriteGraspScenePly(folder / "a.ply", points, {}, Gripper{}).ok());
-  EXPECT_EQ(ReadPlyCloud(folder / "a.ply").value().colors, points.colors);
+  ASSERT_TRUE(WriteGraspScenePly(folder.File("a.ply"), points, {}, Gripper{}).ok());
+  EXPECT_EQ(ReadPlyCloud(folder.File("a.ply")).value().colors, points.colors);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "palmist/base/npy.h"
 #include "test_files.h"
+#include "tests/support/grasp_golden.h"
 
 namespace palmist::grasp {
 namespace {
@@ -69,14 +70,13 @@ TEST(SdfText, WritesAsManyDigitsAsAsked) {
   SignedDistanceGrid grid{{2, 2, 2}, Vector3d::Zero(), 1, std::vector<float>(8, 0.123456789F)};
   EXPECT_THAT(FormatSdfText(grid, 6), HasSubstr("\n0.123457\n"));
   EXPECT_THAT(FormatSdfText(grid, 3), HasSubstr("\n0.123\n"));
-  const TempFolder folder;
-  ASSERT_TRUE(WriteSdfText(folder / "a.sdf", grid, 6).ok());
-  EXPECT_EQ(ReadSdfText(folder / "a.sdf").value().at(1, 1, 1), 0.123457F);
+  const Folder folder;
+  ASSERT_TRUE(WriteSdfText(folder.File("a.sdf"), grid, 6).ok());
+  EXPECT_EQ(ReadSdfText(folder.File("a.sdf")).value().at(1, 1, 1), 0.123457F);
 }
 
 TEST(SdfText, ReadsTheSample) {
-  const std::string golden = SharedData("graspnet_eval_golden");
-  PALMIST_SKIP_WITHOUT(golden);
+  const std::string golden = test::GraspGolden();
   const auto grid = ReadSdfText(golden + "/samples/object_02.sdf");
   ASSERT_TRUE(grid.ok()) << Message(grid);
   const NpyArray array = ParseNpy(ReadFile(golden + "/objects/sdf_02.npy").value()).value();

@@ -1,4 +1,4 @@
-/// Files of tests: a folder that is removed, and the data shared beside the checkout.
+/// Files of tests: a folder that is removed, and data of other programs.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,26 +9,12 @@
 #include <string_view>
 
 #include "palmist/base/file.h"
+#include "palmist/base/result.h"
+#include "tests/support/folder.h"
 
 namespace palmist::grasp {
 
-/// A new, empty folder, removed with all that is in it at the end of the scope.
-class TempFolder {
- public:
-  TempFolder() {
-    std::string name = ::testing::TempDir() + "palmist_XXXXXX";
-    path_ = ::mkdtemp(name.data());
-  }
-  ~TempFolder() { std::filesystem::remove_all(path_); }
-  TempFolder(const TempFolder&) = delete;
-  TempFolder& operator=(const TempFolder&) = delete;
-
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using palmist::test::Folder;
 
 /// Returns a file in $PALMIST_SHARED_DATA, or in the folder that lies beside the checkout.
 inline std::string SharedData(const std::string& name) {

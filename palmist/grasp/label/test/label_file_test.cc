@@ -29,8 +29,8 @@ ObjectLabels SmallLabels() {
 }
 
 TEST(LabelFile, ReadsWhatWasWritten) {
-  const TempFolder folder;
-  const std::string path = folder / "labels.npz";
+  const Folder folder;
+  const std::string path = folder.File("labels.npz");
   const ObjectLabels labels = SmallLabels();
   WriteGraspLabels(path, labels).value();
   const ObjectLabels read = ReadGraspLabels(path).value();
@@ -40,21 +40,21 @@ TEST(LabelFile, ReadsWhatWasWritten) {
 }
 
 TEST(LabelFile, KeepsLabelsOfAnObject) {
-  const TempFolder folder;
+  const Folder folder;
   LabelOptions options;
   options.spacing_m = 0.02;
   options.views = 20;
   const ObjectLabels labels = LabelObject(BoxMesh(Vector3d(0.04, 0.06, 0.05)), options).value();
   ASSERT_FALSE(labels.grasps.empty());
-  WriteGraspLabels(folder / "labels.npz", labels).value();
-  const ObjectLabels read = ReadGraspLabels(folder / "labels.npz").value();
+  WriteGraspLabels(folder.File("labels.npz"), labels).value();
+  const ObjectLabels read = ReadGraspLabels(folder.File("labels.npz")).value();
   EXPECT_EQ(read.points_O, labels.points_O);
   EXPECT_EQ(read.grasps, labels.grasps);
 }
 
 TEST(LabelFile, NamesWhatIsWrong) {
-  const TempFolder folder;
-  const std::string path = folder / "labels.npz";
+  const Folder folder;
+  const std::string path = folder.File("labels.npz");
   const auto error_of = [&](const ObjectLabels& labels) -> std::string {
     WriteGraspLabels(path, labels).value();
     const auto read = ReadGraspLabels(path);
@@ -94,8 +94,8 @@ TEST(LabelFile, NamesWhatIsWrong) {
 }
 
 TEST(LabelFile, RefusesOtherArrays) {
-  const TempFolder folder;
-  const std::string path = folder / "labels.npz";
+  const Folder folder;
+  const std::string path = folder.File("labels.npz");
   WriteGraspLabels(path, SmallLabels()).value();
   const NpzArrays arrays = ReadNpz(path).value();
   for (const auto& [name, array] : arrays) {
@@ -111,7 +111,7 @@ TEST(LabelFile, RefusesOtherArrays) {
   changed["width_steps"] = {NpyType::kUint8, {1}, {std::byte{1}}};
   WriteNpz(path, changed).value();
   EXPECT_THAT(ReadGraspLabels(path).error().what(), HasSubstr("1 width_steps"));
-  EXPECT_FALSE(ReadGraspLabels(folder / "missing.npz").ok());
+  EXPECT_FALSE(ReadGraspLabels(folder.File("missing.npz")).ok());
 }
 
 TEST(ToDenseLabels, HasThePublicLayout) {

@@ -43,10 +43,10 @@ class RunLabelsTest : public ::testing::Test {
     WriteObj(paths.ModelObj(object), mesh).value();
   }
 
-  std::string root() const { return folder_ / "data"; }
+  std::string root() const { return folder_.File("data"); }
   std::string Bytes(int object) const { return ReadFile(SparseLabelsPath(root(), object)).value(); }
 
-  TempFolder folder_;
+  Folder folder_;
   LabelRunOptions options_;
 };
 
@@ -140,7 +140,7 @@ TEST_F(RunLabelsTest, DenseLabelsAreTheDatasets) {
 }
 
 TEST_F(RunLabelsTest, RefusesWhatIsNoDataset) {
-  EXPECT_FALSE(RunLabels(folder_ / "missing", options_).ok());
+  EXPECT_FALSE(RunLabels(folder_.File("missing"), options_).ok());
   std::filesystem::remove_all(root() + "/models");
   EXPECT_THAT(RunLabels(root(), options_).error().what(), HasSubstr("models"));
   options_.shard = 1;
