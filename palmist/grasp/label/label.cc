@@ -15,100 +15,42 @@
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/gripper.h"
 #include "palmist/grasp/core/point_cloud.h"
+#include "palmist/grasp/label/gripper_cells.h"
 
 namespace palmist::grasp {
 namespace {
-
-// Cells of the gripper's plane: rows along x, of which the first is the palm and the next two are
-// the fingers behind the grasp point, and 64 columns along y, each a bit. Opening by one step moves
-// each finger by one column.
-constexpr double kRow_m = 0.01;
-constexpr double kColumn_m = kWidthStep_m / 2;
-constexpr int kColumns = 64;
-constexpr int kFingerColumns = 4;
-constexpr int kRowsBehind = 3;
-constexpr int kMaxDepths = 8;
-constexpr double kMostWidth_m = 0.13;
-static_assert(kRow_m == kDepthStep_m && kRow_m == kPalmDepth_m && 2 * kRow_m == kFingersBehind_m);
-static_assert(kFingerColumns * kColumn_m == kFingerThickness_m);
-// The columns hold all that is within the gripper's reach, with one to spare.
-static_assert((kMostWidth_m / 2 + kFingerThickness_m) * (kMostWidth_m / 2 + kFingerThickness_m) +
-                  kHalfHeight_m * kHalfHeight_m <
-              (kColumns / 2 - 1) * kColumn_m * (kColumns / 2 - 1) * kColumn_m);
-
-/// One row more than there are: for what rounding takes beyond the last one.
-using Rows = std::array<std::uint64_t, kRowsBehind + kMaxDepths + 1>;
-
-/// Returns the columns [from, to), counted from the middle.
-std::uint64_t Columns(int from, int to) {
-  std::uint64_t columns = 0;
-  for (int i = from; i < to; ++i) columns |= std::uint64_t{1} << (kColumns / 2 + i);
-  return columns;
-}
-
-/// The columns of both fingers, and of the palm, at each opening.
-struct Opening {
-  std::uint64_t fingers, palm;
-};
-
-std::vector<Opening> Openings(double max_width_m) {
-  std::vector<Opening> openings;
-  const int steps = static_cast<int>(std::floor(max_width_m / kWidthStep_m + 1e-9));
-  for (int k = 0; k <= steps; ++k) {
-    const int outer = k + kFingerColumns;
-    openings.push_back({Columns(-outer, -k) | Columns(k, outer), Columns(-outer, outer)});
-  }
-  return openings;
-}
-
-/// Coordinates in float, each in an array of its own.
-struct Points {
-  std::vector<float> x, y, z;
-
-  std::size_t size() const { return x.size(); }
-  void Clear() {
-    x.clear();
-    y.clear();
-    z.clear();
-  }
-  void Add(float px, float py, float pz) {
-    x.push_back(px);
-    y.push_back(py);
-    z.push_back(pz);
-  }
-};
 
 /// What all points share.
 struct Task {
   const LabelOptions& options;
   const DistanceLookup& object;
   std::vector<Vector3d> views_O;
-  std::vector<Opening> openings;
-  Points cloud_O;
-  double reach_m = 0;  ///< of the gripper from its approach line
+  std::span<const Vector3d> cloud_O;
+  int most_steps;  ///< of the opening
 };
 
 /// Labels one point after another.
 class PointLabeller {
  public:
-  explicit PointLabeller(const Task& task) : task_(task) {}
+  explicit PointLabeller(const Task& task)
+      : task_(task), cells_(task.cloud_O, task.options.depths, task.options.max_width_m) {}
 
   std::vector<GraspLabel> Label(std::int64_t number, const Vector3d& p_O) {
     std::vector<GraspLabel> labels;
     const LabelOptions& options = task_.options;
     const Vector3d normal_O = task_.object.Gradient(task_.object.ToCells(p_O)).normalized();
-    Crop(p_O);
+    cells_.MoveTo(p_O);
     for (int view = 0; view < options.views; ++view) {
       const Vector3d& view_O = task_.views_O[view];
       // Also false for a normal that is not finite.
       if (!(normal_O.dot(view_O) >= options.min_approach_cosine)) continue;
       const Matrix3d R_OV = RotationFromView(view_O, 0);
-      Rotate(R_OV);
+      cells_.Face(R_OV);
       for (int angle = 0; angle < options.angles; ++angle) {
         const double angle_rad = std::numbers::pi * angle / options.angles;
         const Vector3d opening_O =
             std::cos(angle_rad) * R_OV.col(1) + std::sin(angle_rad) * R_OV.col(2);
-        const Rows rows = Fill(angle_rad);
+        const GripperRows rows = cells_.Fill(angle_rad);
         const std::int64_t first =
             ((number * options.views + view) * options.angles + angle) * options.depths;
         AddDepths(rows, first, p_O, R_OV.col(0), opening_O, labels);
@@ -118,78 +60,21 @@ class PointLabeller {
   }
 
  private:
-  /// Keeps, relative to `p_O`, what any gripper there can meet.
-  void Crop(const Vector3d& p_O) {
-    const double ahead_m =
-        std::max(kFingersBehind_m + kPalmDepth_m, task_.options.depths * kDepthStep_m);
-    const auto limit = static_cast<float>(ahead_m * ahead_m + task_.reach_m * task_.reach_m);
-    const Eigen::Vector3f p = p_O.cast<float>();
-    near_O_.Clear();
-    for (std::size_t i = 0; i < task_.cloud_O.size(); ++i) {
-      const float x = task_.cloud_O.x[i] - p.x();
-      const float y = task_.cloud_O.y[i] - p.y();
-      const float z = task_.cloud_O.z[i] - p.z();
-      if (x * x + y * y + z * z < limit) near_O_.Add(x, y, z);
-    }
-  }
-
-  /// Turns what was kept into the view's frame, and keeps what is within the gripper's rows.
-  void Rotate(const Matrix3d& R_OV) {
-    const Eigen::Matrix3f R = R_OV.transpose().cast<float>();
-    const auto reach = static_cast<float>(task_.reach_m * task_.reach_m);
-    const auto lowest = static_cast<float>(-kFingersBehind_m - kPalmDepth_m);
-    const auto highest = static_cast<float>(task_.options.depths * kDepthStep_m);
-    y_V_.resize(near_O_.size());
-    z_V_.resize(near_O_.size());
-    row_.resize(near_O_.size());
-    count_ = 0;
-    for (std::size_t i = 0; i < near_O_.size(); ++i) {
-      const float x = near_O_.x[i], y = near_O_.y[i], z = near_O_.z[i];
-      const float along = R(0, 0) * x + R(0, 1) * y + R(0, 2) * z;
-      const float across = R(1, 0) * x + R(1, 1) * y + R(1, 2) * z;
-      const float up = R(2, 0) * x + R(2, 1) * y + R(2, 2) * z;
-      const bool is_within =
-          (along > lowest) & (along < highest) & (across * across + up * up < reach);
-      if (!is_within) continue;
-      y_V_[count_] = across;
-      z_V_[count_] = up;
-      // Not negative, so that the conversion is the floor.
-      row_[count_] = static_cast<std::uint8_t>((along - lowest) / static_cast<float>(kRow_m));
-      ++count_;
-    }
-  }
-
-  /// Returns the cells of the gripper's plane with a point, the gripper turned by the angle.
-  Rows Fill(double angle_rad) const {
-    const auto cosine = static_cast<float>(std::cos(angle_rad));
-    const auto sine = static_cast<float>(std::sin(angle_rad));
-    Rows rows = {};
-    for (std::size_t i = 0; i < count_; ++i) {
-      const float z = cosine * z_V_[i] - sine * y_V_[i];
-      if (std::abs(z) >= static_cast<float>(kHalfHeight_m)) continue;
-      const float y = cosine * y_V_[i] + sine * z_V_[i];
-      const int column = static_cast<int>(y / static_cast<float>(kColumn_m) + kColumns / 2);
-      rows[row_[i]] |= std::uint64_t{1} << column;
-    }
-    return rows;
-  }
-
-  void AddDepths(const Rows& rows,
+  void AddDepths(const GripperRows& rows,
                  std::int64_t first,
                  const Vector3d& p_O,
                  const Vector3d& approach_O,
                  const Vector3d& opening_O,
                  std::vector<GraspLabel>& labels) const {
     std::uint64_t beside = rows[1] | rows[2];
-    std::size_t k = 1;
+    int k = 1;
     for (int depth = 0; depth < task_.options.depths; ++depth) {
       beside |= rows[kRowsBehind + depth];
       // Deeper fingers meet all that shallower ones do: the opening does not shrink.
-      while (k < task_.openings.size() && (beside & task_.openings[k].fingers) != 0) ++k;
-      if (k == task_.openings.size() || (rows[0] & task_.openings[k].palm) != 0) return;
+      while (k <= task_.most_steps && (beside & FingerColumns(k)) != 0) ++k;
+      if (k > task_.most_steps || (rows[0] & PalmColumns(k)) != 0) return;
       const double depth_m = (depth + 1) * kDepthStep_m;
-      const ClosingLine line = {
-          p_O + depth_m * approach_O, opening_O, static_cast<double>(k) * kWidthStep_m};
+      const ClosingLine line = {p_O + depth_m * approach_O, opening_O, k * kWidthStep_m};
       const auto angles_rad =
           ContactAngles(FindContacts(task_.object, line, task_.options.rule), task_.options.rule);
       labels.push_back({static_cast<std::int32_t>(first + depth),
@@ -206,10 +91,7 @@ class PointLabeller {
   }
 
   const Task& task_;
-  Points near_O_;
-  std::size_t count_ = 0;
-  std::vector<float> y_V_, z_V_;
-  std::vector<std::uint8_t> row_;
+  GripperCells cells_;
 };
 
 Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
@@ -226,12 +108,11 @@ Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
         "a model is in metres; scale it, or take a wider spacing");
   }
   const DistanceLookup object(grid);
-  Task task{options, object, SphereViews(options.views), Openings(options.max_width_m), {}, 0};
-  task.reach_m = std::hypot(options.max_width_m / 2 + kFingerThickness_m, kHalfHeight_m);
-  for (const Vector3d& p : cloud_O) {
-    const Eigen::Vector3f rounded = p.cast<float>();
-    task.cloud_O.Add(rounded.x(), rounded.y(), rounded.z());
-  }
+  const Task task{options,
+                  object,
+                  SphereViews(options.views),
+                  cloud_O,
+                  static_cast<int>(std::floor(options.max_width_m / kWidthStep_m + 1e-9))};
 
   ObjectLabels labels;
   labels.options = options;
@@ -282,20 +163,25 @@ std::vector<Vector3d> SphereViews(int views) {
   return directions;
 }
 
+LabelPlace PlaceOf(const GraspLabel& label, const LabelOptions& options) {
+  const int of_angle = label.cell / options.depths, of_view = of_angle / options.angles;
+  return {of_view / options.views,
+          of_view % options.views,
+          of_angle % options.angles,
+          label.cell % options.depths};
+}
+
 Grasp GraspOf(const ObjectLabels& labels, const GraspLabel& label) {
   const LabelOptions& options = labels.options;
-  const int depth = label.cell % options.depths;
-  const int angle = label.cell / options.depths % options.angles;
-  const int view = label.cell / options.depths / options.angles % options.views;
-  const int point = label.cell / options.depths / options.angles / options.views;
+  const LabelPlace place = PlaceOf(label, options);
   Grasp grasp;
   if (label.friction_class > 0) grasp.score = 1.1 - kLabelFrictions[label.friction_class - 1];
   grasp.width_m = label.width_steps * kWidthStep_m;
   grasp.height_m = 2 * kHalfHeight_m;
-  grasp.depth_m = (depth + 1) * kDepthStep_m;
-  grasp.R_CG = RotationFromView(SphereDirection(view, options.views),
-                                std::numbers::pi * angle / options.angles);
-  grasp.p_CG = labels.points_O[point];
+  grasp.depth_m = (place.depth + 1) * kDepthStep_m;
+  grasp.R_CG = RotationFromView(SphereDirection(place.view, options.views),
+                                std::numbers::pi * place.angle / options.angles);
+  grasp.p_CG = labels.points_O[place.point];
   return grasp;
 }
 

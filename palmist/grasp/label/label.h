@@ -21,6 +21,8 @@ inline constexpr std::array<double, 10> kLabelFrictions = {
 /// Grasps are tried with the finger tips 1 cm, 2 cm … past the point, and with openings in steps.
 inline constexpr double kDepthStep_m = 0.01;
 inline constexpr double kWidthStep_m = 0.005;
+inline constexpr int kMaxDepths = 8;
+inline constexpr double kMostWidth_m = 0.13;
 
 /// What is labelled: each point of the surface with each view, angle and depth. The angles cover
 /// half a turn, of 180 degrees / angles each: the gripper turned by the other half is the same.
@@ -28,8 +30,8 @@ struct LabelOptions {
   double spacing_m = 0.005;  ///< of the grasp points
   int views = 300;           ///< of SphereViews
   int angles = 12;           ///< 15 degrees each
-  int depths = 4;            ///< 1 to 8
-  double max_width_m = 0.1;  ///< at most 0.13
+  int depths = 4;            ///< 1 to kMaxDepths
+  double max_width_m = 0.1;  ///< at most kMostWidth_m
   /// A point is tried only with the approaches a whose angle to the surface is not grazing:
   /// -n·a >= this, for the outward normal n.
   double min_approach_cosine = 0.1;
@@ -49,6 +51,13 @@ struct GraspLabel {
 
   bool operator==(const GraspLabel&) const = default;
 };
+
+/// Which candidate a label is.
+struct LabelPlace {
+  int point = 0, view = 0, angle = 0, depth = 0;
+};
+
+LabelPlace PlaceOf(const GraspLabel& label, const LabelOptions& options);
 
 /// The labels of an object. What is not listed collides, or is wider than the gripper opens, or
 /// comes from within the object.

@@ -5,13 +5,18 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
 #include <system_error>
+#include <utility>
 
 #include "palmist/base/interrupt.h"
 #include "palmist/base/progress.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/formats/dataset.h"
 #include "palmist/grasp/label/label_file.h"
+#include "palmist/grasp/label/scene_collisions.h"
 
 namespace palmist::grasp {
 namespace {
@@ -75,43 +80,174 @@ Result<bool> LabelUnlessFinished(const Dataset& dataset, int object, const Label
   return true;
 }
 
-}  // namespace
+/// What scenes need of their objects: read once for all scenes of a run.
+class ObjectCache {
+ public:
+  explicit ObjectCache(const Dataset& dataset) : dataset_(dataset) {}
 
-std::string SparseLabelsPath(const std::string& dataset_root, int object) {
-  return fmt::format("{}/grasp_label/{:03}_sparse.npz", dataset_root, object);
+  struct Object {
+    ObjectLabels labels;
+    std::vector<Vector3d> cloud_O;
+  };
+
+  Result<std::shared_ptr<const Object>> Load(int id) {
+    std::shared_ptr<const Object>& kept = objects_[id];
+    if (kept != nullptr) return kept;
+    const std::string path = SparseLabelsPath(dataset_.paths().root, id);
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) {
+      return InputError(path, "is missing", "label all objects first");
+    }
+    auto object = std::make_shared<Object>();
+    PALMIST_ASSIGN_OR_RETURN(object->labels, ReadGraspLabels(path));
+    PALMIST_ASSIGN_OR_RETURN(const TriangleMesh mesh, dataset_.ModelMesh(id));
+    const LabelOptions& options = object->labels.options;
+    Result<SurfaceSamples> cloud = SampleSurface(mesh, options.cloud_spacing_m, options.seed);
+    if (!cloud.ok()) return cloud.error().WithPath(dataset_.paths().Model(id));
+    object->cloud_O = std::move(cloud->points);
+    kept = std::move(object);
+    return kept;
+  }
+
+ private:
+  const Dataset& dataset_;
+  std::map<int, std::shared_ptr<const Object>> objects_;
+};
+
+/// Where a scene's objects and its table are, in the camera's frame.
+struct ScenePoses {
+  std::vector<int> objects;
+  std::vector<Isometry3d> X_CO;
+  Plane table_C;
+};
+
+Result<ScenePoses> ReadScenePoses(const Dataset& dataset, int scene) {
+  PALMIST_ASSIGN_OR_RETURN(const std::vector<std::string> cameras, dataset.Cameras(scene));
+  if (cameras.empty()) return InputError(dataset.paths().Scene(scene), "has no camera");
+  const std::string& camera = cameras.front();
+  PALMIST_ASSIGN_OR_RETURN(const std::vector<int> frames, dataset.Frames(scene, camera));
+  if (frames.empty()) {
+    return InputError(dataset.paths().Camera(scene, camera), "has no annotation");
+  }
+  const FrameId id = {scene, camera, frames.front()};
+  PALMIST_ASSIGN_OR_RETURN(const Matrix4d X_TC0, dataset.Camera0WrtTable(scene, camera));
+  PALMIST_ASSIGN_OR_RETURN(const std::vector<Matrix4d> X_C0C, dataset.CameraPoses(scene, camera));
+  const std::string poses_path = dataset.paths().CameraPoses(scene, camera);
+  if (id.frame >= std::ssize(X_C0C)) {
+    return InputError(poses_path, fmt::format("has no pose of frame {}", id.frame));
+  }
+  PALMIST_ASSIGN_OR_RETURN(const Isometry3d X_TC,
+                           PoseFromMatrix(X_TC0 * X_C0C[id.frame], poses_path));
+  ScenePoses poses;
+  poses.table_C = {X_TC.linear().row(2).transpose(), -X_TC.translation().z()};
+  PALMIST_ASSIGN_OR_RETURN(const std::vector<AnnotatedObject> annotated, dataset.Annotation(id));
+  for (const AnnotatedObject& object : annotated) {
+    PALMIST_ASSIGN_OR_RETURN(
+        const Isometry3d X_CO,
+        PoseFromMatrix(object.Pose().cast<double>(), dataset.paths().Annotation(id)));
+    poses.objects.push_back(object.id);
+    poses.X_CO.push_back(X_CO);
+  }
+  return poses;
 }
 
-Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOptions& options) {
-  CheckOptions(options.label).value();
+bool FitsLabels(const SceneLabels& scene, std::span<const PlacedObject> objects) {
+  if (scene.objects.size() != objects.size()) return false;
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (scene.objects[i] != objects[i].id ||
+        scene.collides[i].size() != objects[i].labels->grasps.size()) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// Returns whether the scene was labelled now; false where it had been before.
+Result<bool> LabelScene(const Dataset& dataset, int scene, ObjectCache& cache, int threads) {
+  const std::string path = SceneLabelsPath(dataset.paths().root, scene);
+  PALMIST_ASSIGN_OR_RETURN(const ScenePoses poses, ReadScenePoses(dataset, scene));
+  std::vector<PlacedObject> placed;
+  for (std::size_t i = 0; i < poses.objects.size(); ++i) {
+    PALMIST_ASSIGN_OR_RETURN(const auto object, cache.Load(poses.objects[i]));
+    placed.push_back({poses.objects[i], &object->labels, object->cloud_O, poses.X_CO[i]});
+  }
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) {
+    PALMIST_ASSIGN_OR_RETURN(const SceneLabels kept, ReadSceneLabels(path));
+    if (FitsLabels(kept, placed)) return false;
+    return InputError(path, "is of other labels", "remove the file to have it made again");
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  std::filesystem::create_directories(folder, error);
+  if (error) return InputError(folder, "cannot be made: " + error.message());
+  const SceneLabels labels = {poses.objects, SceneCollisions(placed, poses.table_C, threads)};
+  PALMIST_RETURN_IF_ERROR(WriteSceneLabels(path, labels));
+  return true;
+}
+
+void CheckShard(const LabelRunOptions& options) {
   if (options.shards < 1 || options.shard < 0 || options.shard >= options.shards) {
     throw UsageError(
         "shard",
         fmt::format(
             "expected 0 to n - 1 of n shards, got {} of {}", options.shard, options.shards));
   }
+}
+
+/// Calls `label` on each number of the shard; it returns whether it made a new file.
+Result<LabelRun> RunShard(const std::vector<int>& numbers,
+                          const LabelRunOptions& options,
+                          const char* what,
+                          const std::function<Result<bool>(int)>& label) {
+  const auto shard = static_cast<std::size_t>(options.shard);
+  const auto shards = static_cast<std::size_t>(options.shards);
+  const std::size_t count = (numbers.size() + shards - 1 - shard) / shards;
+  Progress progress(what, static_cast<std::int64_t>(count));
+  LabelRun run;
+  for (std::size_t i = shard; i < numbers.size(); i += shards) {
+    if (InterruptRequested()) return Error(ErrorKind::kInterrupted, "stopped by a signal");
+    const Result<bool> is_new = label(numbers[i]);
+    if (!is_new.ok()) {
+      run.failed.emplace_back(numbers[i], is_new.error());
+    } else {
+      (*is_new ? run.written : run.skipped).push_back(numbers[i]);
+    }
+    progress.Advance();
+  }
+  return run;
+}
+
+}  // namespace
+
+std::string SparseLabelsPath(const std::string& dataset_root, int object) {
+  return fmt::format("{}/grasp_label/{:03}_sparse.npz", dataset_root, object);
+}
+
+std::string SceneLabelsPath(const std::string& dataset_root, int scene) {
+  return fmt::format("{}/collision_label/scene_{:04}/sparse.npz", dataset_root, scene);
+}
+
+Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOptions& options) {
+  CheckOptions(options.label).value();
+  CheckShard(options);
   PALMIST_ASSIGN_OR_RETURN(const Dataset dataset, Dataset::Open(dataset_root));
   PALMIST_ASSIGN_OR_RETURN(const std::vector<int> objects, ListModels(dataset_root));
   const std::string folder = dataset_root + "/grasp_label";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) return InputError(folder, "cannot be made: " + error.message());
+  return RunShard(objects, options, "labelling objects", [&](int object) {
+    return LabelUnlessFinished(dataset, object, options.label);
+  });
+}
 
-  const auto shard = static_cast<std::size_t>(options.shard);
-  const auto shards = static_cast<std::size_t>(options.shards);
-  const std::size_t count = (objects.size() + shards - 1 - shard) / shards;
-  Progress progress("labelling objects", static_cast<std::int64_t>(count));
-  LabelRun run;
-  for (std::size_t i = shard; i < objects.size(); i += shards) {
-    if (InterruptRequested()) return Error(ErrorKind::kInterrupted, "stopped by a signal");
-    const Result<bool> is_new = LabelUnlessFinished(dataset, objects[i], options.label);
-    if (!is_new.ok()) {
-      run.failed.emplace_back(objects[i], is_new.error());
-    } else {
-      (*is_new ? run.written : run.skipped).push_back(objects[i]);
-    }
-    progress.Advance();
-  }
-  return run;
+Result<LabelRun> RunSceneLabels(const std::string& dataset_root, const LabelRunOptions& options) {
+  CheckShard(options);
+  PALMIST_ASSIGN_OR_RETURN(const Dataset dataset, Dataset::Open(dataset_root));
+  ObjectCache cache(dataset);
+  return RunShard(dataset.scenes(), options, "labelling scenes", [&](int scene) {
+    return LabelScene(dataset, scene, cache, options.label.threads);
+  });
 }
 
 }  // namespace palmist::grasp

@@ -1,4 +1,4 @@
-/// Labels all objects of a dataset, a file each.
+/// Labels all objects of a dataset, and then its scenes, a file each.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct LabelRunOptions {
   int shard = 0, shards = 1;
 };
 
-/// What a run did, by the number of the object, rising.
+/// What a run did, by the number of the object or scene, rising.
 struct LabelRun {
   std::vector<int> written;
   std::vector<int> skipped;                   ///< had a file with the same options
@@ -36,5 +36,15 @@ std::string SparseLabelsPath(const std::string& dataset_root, int object);
 /// object in work is written.
 /// @throws Error (usage) that names an option out of range
 Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOptions& options = {});
+
+/// Returns where the flags of a scene lie: ROOT/collision_label/scene_%04d/sparse.npz.
+std::string SceneLabelsPath(const std::string& dataset_root, int scene);
+
+/// Finds, for each scene of ROOT, which labels of its objects collide with the others or with the
+/// table, where they lie in the first frame of the scene's first camera; writes SceneLabelsPath.
+/// All of its objects must have labels. What is there already and fits the labels is left; all else
+/// as RunLabels, with `label.threads` and the shard of the scenes.
+Result<LabelRun> RunSceneLabels(const std::string& dataset_root,
+                                const LabelRunOptions& options = {});
 
 }  // namespace palmist::grasp

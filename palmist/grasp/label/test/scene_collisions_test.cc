@@ -1,0 +1,111 @@
+#include "palmist/grasp/label/scene_collisions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "palmist/grasp/contact/signed_distance.h"
+#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/core/gripper.h"
+#include "palmist/grasp/formats/npz.h"
+#include "palmist/grasp/formats/test/test_files.h"
+
+namespace palmist::grasp {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Two boxes of 4 x 6 x 5 cm side by side on a table, z up, seen from a frame that is the table's.
+class SceneCollisionsTest : public ::testing::Test {
+ protected:
+  SceneCollisionsTest() {
+    const TriangleMesh mesh = BoxMesh(Vector3d(0.04, 0.06, 0.05));
+    LabelOptions options;
+    options.spacing_m = 0.02;
+    options.views = 60;
+    labels_ = LabelObject(mesh, options).value();
+    cloud_ = SampleSurface(mesh, options.cloud_spacing_m, options.seed).value().points;
+  }
+
+  PlacedObject At(const Vector3d& p) const {
+    PlacedObject object{0, &labels_, cloud_, Isometry3d::Identity()};
+    object.X_CO.translation() = p;
+    return object;
+  }
+
+  ObjectLabels labels_;
+  std::vector<Vector3d> cloud_;
+};
+
+/// Returns what SceneCollisions should, by the gripper's boxes and each point.
+bool Collides(const Grasp& grasp,
+              const std::vector<Vector3d>& points,
+              const std::optional<Plane>& table) {
+  const double outer = grasp.width_m / 2 + kFingerThickness_m;
+  for (const Vector3d& p : points) {
+    const Vector3d g = grasp.R_CG.transpose() * (p - grasp.p_CG);
+    if (std::abs(g.z()) >= kHalfHeight_m || std::abs(g.y()) >= outer) continue;
+    const bool in_finger =
+        g.x() > -kFingersBehind_m && g.x() < grasp.depth_m && std::abs(g.y()) > grasp.width_m / 2;
+    const bool in_palm = g.x() > -kFingersBehind_m - kPalmDepth_m && g.x() < -kFingersBehind_m;
+    if (in_finger || in_palm) return true;
+  }
+  for (int corner = 0; corner < 8 && table; ++corner) {
+    const Vector3d g((corner & 1) != 0 ? grasp.depth_m : -kFingersBehind_m - kPalmDepth_m,
+                     (corner & 2) != 0 ? outer : -outer,
+                     (corner & 4) != 0 ? kHalfHeight_m : -kHalfHeight_m);
+    if (table->SignedDistance(grasp.p_CG + grasp.R_CG * g) <= 0) return true;
+  }
+  return false;
+}
+
+TEST_F(SceneCollisionsTest, AreThoseOfEachPointAndCorner) {
+  const std::vector<PlacedObject> scene = {At({0, 0, 0.025}), At({0.07, 0.01, 0.025})};
+  const Plane table{Vector3d::UnitZ(), 0};
+  for (const bool has_table : {false, true}) {
+    const std::optional<Plane> plane = has_table ? std::optional(table) : std::nullopt;
+    const auto flags = SceneCollisions(scene, plane, 1);
+    ASSERT_EQ(flags.size(), 2U);
+    std::vector<Vector3d> others;
+    for (const Vector3d& p : cloud_) others.push_back(p + Vector3d(0.07, 0.01, 0.025));
+    std::size_t differ = 0, collide = 0;
+    for (std::size_t i = 0; i < labels_.grasps.size(); ++i) {
+      const Grasp grasp = Transformed(scene[0].X_CO, GraspOf(labels_, labels_.grasps[i]));
+      differ += Collides(grasp, others, plane) != (flags[0][i] != 0);
+      collide += flags[0][i];
+    }
+    EXPECT_GT(collide, labels_.grasps.size() / 20);
+    EXPECT_LT(collide, labels_.grasps.size());
+    // Points are compared in single precision.
+    EXPECT_LE(differ, labels_.grasps.size() / 1000);
+  }
+}
+
+TEST_F(SceneCollisionsTest, FarObjectsDoNotMatterAndThreadsNeither) {
+  const std::vector<PlacedObject> far = {At({0, 0, 1}), At({0.5, 0, 1})};
+  for (const CollisionFlags& flags : SceneCollisions(far, std::nullopt, 2)) {
+    EXPECT_EQ(flags, CollisionFlags(labels_.grasps.size(), 0));
+  }
+  const std::vector<PlacedObject> near = {At({0, 0, 0.025}), At({0.07, 0.01, 0.025})};
+  const Plane table{Vector3d::UnitZ(), 0};
+  EXPECT_EQ(SceneCollisions(near, table, 1), SceneCollisions(near, table, 2));
+}
+
+TEST_F(SceneCollisionsTest, AreWrittenAndRead) {
+  const Folder folder;
+  const std::string path = folder.File("flags.npz");
+  const SceneLabels labels = {{3, 7}, {{0, 1, 1}, {}}};
+  WriteSceneLabels(path, labels).value();
+  const SceneLabels read = ReadSceneLabels(path).value();
+  EXPECT_EQ(read.objects, labels.objects);
+  EXPECT_EQ(read.collides, labels.collides);
+
+  WriteSceneLabels(path, {{3}, {{2}}}).value();
+  EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("arr_0: expected 0 or 1"));
+  WriteSceneLabels(path, {{3, 4}, {{1}}}).value();
+  EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("arr_1"));
+  WriteNpz(path, {}).value();
+  EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("objects"));
+}
+
+}  // namespace
+}  // namespace palmist::grasp
