@@ -22,10 +22,10 @@ const char* ToString(ContactRule rule);
 struct EvaluationOptions {
   std::string dump;  ///< DUMP/scene_%04d/CAMERA/%04d.npy: one grasp group for each frame
   std::string camera = "realsense";
-  std::vector<int> scenes;  ///< none: all scenes that the dump has a folder of
+  std::vector<int> scenes = {};  ///< none: all scenes that the dump has a folder of
   std::vector<ContactRule> rules = {ContactRule::kCompat, ContactRule::kStrict};
   /// Where each scene's result is kept, so that a later run skips what is done; none if empty.
-  std::string results;
+  std::string results = {};
   int threads = HardwareThreads();
   int bootstrap_rounds = 2000;
   std::uint64_t seed = 0;  ///< of the bootstrap

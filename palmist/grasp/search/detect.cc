@@ -124,7 +124,7 @@ Result<Detection> DetectWithOrientations(const DepthImage& depth,
   StageClock clock(times);
   const Vector3d down = scene.table ? Vector3d(-scene.table->normal) : Vector3d::UnitZ();
   const double tips_m = options.fas.depth_m;
-  std::vector<Candidate> candidates;
+  std::vector<Candidate> candidates = options.given;
   const auto append = [&](const std::vector<Candidate>& more) {
     candidates.insert(candidates.end(), more.begin(), more.end());
   };

@@ -46,6 +46,7 @@ struct DetectOptions {
   TopDownOptions top_down;
   RandomOptions random;
   AntipodalOptions antipodal;
+  std::vector<Candidate> given;  ///< further ones, in the camera's frame
   double normal_radius_m = 0.015;
   NmsOptions nms{.is_symmetric = true};
   std::size_t top_k = 50;
@@ -92,7 +93,8 @@ Detection DetectAmong(const DetectionScene& scene,
                       const DetectOptions& options,
                       ThreadPool& pool);
 
-/// Returns the grasps that shape alone suggests (orientations.h); none where nothing fits or
+/// Returns the grasps that shape alone suggests (orientations.h), and those among the given
+/// candidates; none where nothing fits or
 /// nothing stands on the table. Top-down is along minus the table's normal, without a table along
 /// the camera's axis.
 /// @returns errors as PrepareScene

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 
 namespace palmist::grasp {
 namespace {

@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 
 #include "palmist/grasp/contact/signed_distance.h"
-#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/label/label.h"
 
 namespace palmist::grasp {

@@ -8,8 +8,8 @@
 #include <limits>
 #include <numbers>
 
-#include "palmist/grasp/contact/test/meshes.h"
 #include "palmist/grasp/core/anchors.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 
 namespace palmist::grasp {
 namespace {

@@ -7,7 +7,7 @@
 #include <numbers>
 
 #include "palmist/base/file.h"
-#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/formats/test/test_files.h"
 
 namespace palmist::grasp {

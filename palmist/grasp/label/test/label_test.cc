@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "palmist/grasp/contact/signed_distance.h"
-#include "palmist/grasp/contact/test/meshes.h"
 #include "palmist/grasp/core/anchors.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 
 namespace palmist::grasp {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "palmist/base/file.h"
 #include "palmist/grasp/contact/signed_distance.h"
-#include "palmist/grasp/contact/test/meshes.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/formats/dataset.h"
 #include "palmist/grasp/formats/mesh_file.h"
 #include "palmist/grasp/formats/sdf_text.h"

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "palmist/grasp/contact/signed_distance.h"
-#include "palmist/grasp/contact/test/meshes.h"
 #include "palmist/grasp/core/gripper.h"
+#include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/formats/npz.h"
 #include "palmist/grasp/formats/test/test_files.h"
 

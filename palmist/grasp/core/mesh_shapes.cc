@@ -1,27 +1,19 @@
-/// Closed meshes of simple solids about the origin, faces outwards, for tests.
-#pragma once
+#include "palmist/grasp/core/mesh_shapes.h"
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <numbers>
-#include <vector>
-
-#include "palmist/grasp/core/mesh.h"
 
 namespace palmist::grasp {
 
-/// A box about the origin.
-inline TriangleMesh BoxMesh(const Vector3d& sizes_m) {
+TriangleMesh BoxMesh(const Vector3d& sizes_m) {
   return BoxMesh(Box{-0.5 * sizes_m, 0.5 * sizes_m});
 }
 
-/// A body of revolution about z, with `sides` around it, through rings of the given radii, heights
-/// rising, and closed by a point of the axis at each end.
-inline TriangleMesh LatheMesh(const std::vector<std::array<double, 2>>& radius_height_m,
-                              double lowest_m,
-                              double highest_m,
-                              int sides) {
+TriangleMesh LatheMesh(const std::vector<std::array<double, 2>>& radius_height_m,
+                       double lowest_m,
+                       double highest_m,
+                       int sides) {
   TriangleMesh mesh;
   mesh.vertices = {Vector3d(0, 0, lowest_m), Vector3d(0, 0, highest_m)};
   for (const auto& [radius_m, height_m] : radius_height_m) {
@@ -45,8 +37,7 @@ inline TriangleMesh LatheMesh(const std::vector<std::array<double, 2>>& radius_h
   return mesh;
 }
 
-/// `sides` around the axis z, half as many from pole to pole.
-inline TriangleMesh SphereMesh(double radius_m, int sides) {
+TriangleMesh SphereMesh(double radius_m, int sides) {
   std::vector<std::array<double, 2>> rings;
   for (int i = 1; i < sides / 2; ++i) {
     const double angle = 2 * std::numbers::pi * i / sides;
@@ -55,8 +46,7 @@ inline TriangleMesh SphereMesh(double radius_m, int sides) {
   return LatheMesh(rings, -radius_m, radius_m, sides);
 }
 
-/// A cylinder along z.
-inline TriangleMesh CylinderMesh(double radius_m, double height_m, int sides) {
+TriangleMesh CylinderMesh(double radius_m, double height_m, int sides) {
   return LatheMesh(
       {{radius_m, -height_m / 2}, {radius_m, height_m / 2}}, -height_m / 2, height_m / 2, sides);
 }
