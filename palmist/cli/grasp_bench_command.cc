@@ -1,9 +1,13 @@
 #include <fmt/format.h>
+#include <stdlib.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <filesystem>
 #include <functional>
 #include <memory>
+#include <numbers>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -15,6 +19,7 @@
 #include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/eval/golden.h"
+#include "palmist/grasp/pipeline/baselines.h"
 #include "palmist/grasp/search/dense.h"
 #include "palmist/grasp/search/detect.h"
 
@@ -26,8 +31,9 @@ using nlohmann::ordered_json;
 constexpr int kOrientations = 600;
 
 struct GraspBenchArguments {
-  std::string golden;
-  bool quick = false;
+  std::string golden, data, camera = "realsense";
+  std::vector<int> scenes;
+  bool quick = false, baselines = false;
 };
 
 /// Returns the least milliseconds of `rounds` calls: other work on the machine only adds.
@@ -122,16 +128,133 @@ ordered_json BenchEvaluation(const std::string& golden, int rounds) {
   return json;
 }
 
+/// How far rotations are from the anchor that they are assigned to, approach within 60 degrees of
+/// the optical axis.
+ordered_json BenchAnchors(int rotations) {
+  constexpr double kDegree = std::numbers::pi / 180;
+  const grasp::Matrix3d half_turn = grasp::Vector3d(1, -1, -1).asDiagonal();
+  ordered_json json = {{"rotations", rotations}};
+  for (const bool is_symmetric : {false, true}) {
+    Rng rng(1);
+    double sum = 0, worst = 0;
+    for (int i = 0; i < rotations; ++i) {
+      // Uniform on the cap: the height on a sphere is uniform (Archimedes).
+      const double z = 0.5 + 0.5 * rng.Uniform(), around = 2 * std::numbers::pi * rng.Uniform();
+      const double ring = std::sqrt(1 - z * z);
+      const grasp::Matrix3d R =
+          grasp::RotationFromView({-ring * std::cos(around), -ring * std::sin(around), -z},
+                                  2 * std::numbers::pi * rng.Uniform());
+      const grasp::Matrix3d& Ra = grasp::AnchorRotations()[grasp::NearestAnchor(R, is_symmetric)];
+      // The gripper turned by half a turn holds alike, whichever label it got.
+      const double error = is_symmetric ? std::min(grasp::RotationAngle(Ra, R),
+                                                   grasp::RotationAngle(Ra, R * half_turn))
+                                        : grasp::RotationAngle(Ra, R);
+      sum += error;
+      worst = std::max(worst, error);
+    }
+    json[is_symmetric ? "symmetric" : "plain"] = {{"mean_degrees", sum / rotations / kDegree},
+                                                  {"worst_degrees", worst / kDegree}};
+  }
+  return json;
+}
+
+/// A new folder for files, removed at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "palmist_bench_XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw Error(ErrorKind::kRuntime, "cannot be made", name, "set TMPDIR to a folder with room");
+    }
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+ordered_json BenchBaselines(const GraspBenchArguments& arguments) {
+  const TemporaryFolder folder;
+  std::string root = arguments.data;
+  if (root.empty()) {
+    root = folder.path() + "/tables";
+    grasp::WriteLabelledTables(root, arguments.quick ? 1 : 4, HardwareThreads()).value();
+  }
+  const grasp::Dataset dataset = grasp::Dataset::Open(root).value();
+  grasp::DetectRunOptions options;
+  options.sources = {grasp::OrientationSource::kOracle,
+                     grasp::OrientationSource::kAntipodal,
+                     grasp::OrientationSource::kTopDown,
+                     grasp::OrientationSource::kRandom};
+  options.camera = arguments.camera;
+  options.scenes = arguments.scenes;
+  options.dump = folder.path();
+  ordered_json json = ordered_json::object();
+  const std::vector<grasp::Baseline> baselines = grasp::CompareSources(dataset, options).value();
+  for (const grasp::Baseline& baseline : baselines) {
+    const double frames = static_cast<double>(baseline.run.frames);
+    ordered_json entry = {{"frames", baseline.run.frames},
+                          {"grasps_a_frame", static_cast<double>(baseline.run.grasps) / frames},
+                          {"ms_a_frame", baseline.run.time_s * 1e3 / frames}};
+    for (const grasp::EvaluationResult::Entry& rule : baseline.result.entries) {
+      const grasp::Score& all = rule.all_grasps.all;
+      entry[grasp::ToString(rule.rule)] = {
+          {"AP", all.precision.ap()},
+          {"interval_95", all.interval_95},
+          {"AP_none_colliding", rule.collisions_removed.all.precision.ap()}};
+    }
+    json[grasp::ToString(baseline.source)] = std::move(entry);
+  }
+  return json;
+}
+
+std::string FormatBaselines(const ordered_json& json) {
+  std::string text = fmt::format("{:<12}{:>8}{:>12}{:>10}{:>10}{:>10}{:>16}\n",
+                                 "orientation",
+                                 "frames",
+                                 "grasps/frame",
+                                 "ms/frame",
+                                 "compat AP",
+                                 "strict AP",
+                                 "none colliding");
+  for (const auto& [source, entry] : json.items()) {
+    text += fmt::format("{:<12}{:>8}{:>12.1f}{:>10.1f}{:>10.3f}{:>10.3f}{:>16.3f}\n",
+                        source,
+                        entry["frames"].get<std::int64_t>(),
+                        entry["grasps_a_frame"].get<double>(),
+                        entry["ms_a_frame"].get<double>(),
+                        entry["compat"]["AP"].get<double>(),
+                        entry["strict"]["AP"].get<double>(),
+                        entry["strict"]["AP_none_colliding"].get<double>());
+  }
+  return text;
+}
+
 int RunGraspBench(Context& context, const GraspBenchArguments& arguments) {
+  const bool compares = arguments.baselines || !arguments.data.empty();
   const int rounds = arguments.quick ? 3 : 20;
-  Progress progress("measuring", arguments.golden.empty() ? 2 : 3);
+  Progress progress("measuring", 3 + (arguments.golden.empty() ? 0 : 1) + (compares ? 1 : 0));
   const Frame frame;
   ordered_json json;
   json["fas"] = BenchSearch(frame, rounds);
   progress.Advance();
   json["detect"] = BenchDetection(frame, rounds);
   progress.Advance();
-  if (!arguments.golden.empty()) json["eval"] = BenchEvaluation(arguments.golden, rounds);
+  json["anchors"] = BenchAnchors(arguments.quick ? 100'000 : 1'000'000);
+  progress.Advance();
+  if (!arguments.golden.empty()) {
+    json["eval"] = BenchEvaluation(arguments.golden, rounds);
+    progress.Advance();
+  }
+  if (compares) json["baselines"] = BenchBaselines(arguments);
   if (context.json) {
     PrintJson(context, json);
     return 0;
@@ -150,6 +273,15 @@ int RunGraspBench(Context& context, const GraspBenchArguments& arguments) {
   for (const auto& [stage, ms] : json["detect"]["stages_ms"].items()) {
     *context.out << fmt::format("  {:<12}{:8.2f} ms\n", stage, ms.get<double>());
   }
+  const ordered_json& anchors = json["anchors"];
+  *context.out << fmt::format(
+      "the anchor of a rotation is {:.2f} degrees away, {:.2f} at most; without the gripper's "
+      "symmetry {:.2f} and {:.2f}\n",
+      anchors["symmetric"]["mean_degrees"].get<double>(),
+      anchors["symmetric"]["worst_degrees"].get<double>(),
+      anchors["plain"]["mean_degrees"].get<double>(),
+      anchors["plain"]["worst_degrees"].get<double>());
+  if (json.contains("baselines")) *context.out << FormatBaselines(json["baselines"]);
   if (json.contains("eval")) {
     *context.out << fmt::format(
         "evaluation, a frame of 200 grasps on one core: {:.2f} ms compat, {:.2f} ms strict\n",
@@ -170,7 +302,14 @@ void AddGraspBenchCommand(CLI::App& app, Context& context) {
                  "how fast search, detection and evaluation are on this machine",
                  "palmist grasp bench --quick",
                  [&context, arguments] { return RunGraspBench(context, *arguments); });
-  command->add_flag("--quick", arguments->quick, "fewer rounds");
+  command->add_flag("--quick", arguments->quick, "fewer rounds, rotations and scenes");
+  command->add_flag("--baselines",
+                    arguments->baselines,
+                    "average precision without a network, on rendered tables or --data");
+  command->add_option("--data", arguments->data, "a dataset with labels, see label");
+  command->add_option("--camera", arguments->camera, "of the dataset");
+  command->add_option("--scenes", arguments->scenes, "of the dataset, such as 100,101")
+      ->delimiter(',');
   command->add_option("--golden", arguments->golden, "golden vectors, to time the evaluator on");
 }
 

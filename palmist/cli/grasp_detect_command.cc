@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -10,12 +11,16 @@
 #include "palmist/base/file.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/cli/grasp_command.h"
+#include "palmist/cli/grasp_detection_text.h"
 #include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/core/camera.h"
 #include "palmist/grasp/core/gripper.h"
+#include "palmist/grasp/formats/dataset.h"
 #include "palmist/grasp/formats/image.h"
 #include "palmist/grasp/formats/pcd.h"
 #include "palmist/grasp/formats/scene_export.h"
+#include "palmist/grasp/pipeline/detect_frames.h"
+#include "palmist/grasp/pipeline/oracle.h"
 #include "palmist/grasp/search/detect.h"
 #include "palmist/report/grasp_page.h"
 
@@ -27,7 +32,8 @@ constexpr const char* kBuiltin = "builtin";
 
 struct GraspDetectArguments {
   std::string depth, rgb, camera = "realsense", model, gripper = "graspnet", workspace,
-                          table = "auto", hand_eye, output, view;
+                          table = "auto", hand_eye, output, view, data, dump;
+  std::vector<int> scenes, frames;
   std::vector<std::string> orientation;
   std::optional<double> depth_scale, max_depth_m;
   std::int64_t top = 50, seed = 0, threads = HardwareThreads();
@@ -40,6 +46,21 @@ struct Scene {
   grasp::PointCloud cloud;  ///< to show; empty where depth and colour make it
   std::string units;        ///< how the depth was read
 };
+
+/// Reads the colour of a depth image's pixels.
+grasp::ColorImage ReadColorOf(const std::string& path, const grasp::DepthImage& depth) {
+  grasp::ColorImage color = grasp::ReadColor(path).value();
+  if (color.width != depth.width || color.height != depth.height) {
+    throw InputError(path,
+                     fmt::format("expected colour of the depth image's size, {} x {}; got {} x {}",
+                                 depth.width,
+                                 depth.height,
+                                 color.width,
+                                 color.height),
+                     "align colour to depth first, or leave out --rgb");
+  }
+  return color;
+}
 
 std::string UnitsOf(double units_per_m) {
   return units_per_m == 1 ? "metres" : fmt::format("units of 1/{:g} m", units_per_m);
@@ -73,24 +94,38 @@ Scene ReadScene(const GraspDetectArguments& arguments) {
         grasp::DepthFromValues(values.width, values.height, values.values, units_per_m).value();
     scene.units = UnitsOf(units_per_m);
   }
-  if (!arguments.rgb.empty()) {
-    scene.color = grasp::ReadColor(arguments.rgb).value();
-    if (scene.color->width != scene.depth.width || scene.color->height != scene.depth.height) {
-      throw InputError(
-          arguments.rgb,
-          fmt::format("expected colour of the depth image's size, {} x {}; got {} x {}",
-                      scene.depth.width,
-                      scene.depth.height,
-                      scene.color->width,
-                      scene.color->height),
-          "align colour to depth first, or leave out --rgb");
-    }
-  }
+  if (!arguments.rgb.empty()) scene.color = ReadColorOf(arguments.rgb, scene.depth);
   return scene;
 }
 
-grasp::DetectOptions MakeOptions(const GraspDetectArguments& arguments,
-                                 const grasp::DepthImage& depth) {
+/// Returns a byte for each pixel; none without a mask.
+std::vector<std::uint8_t> ReadWorkspace(const GraspDetectArguments& arguments,
+                                        const grasp::DepthImage& depth) {
+  if (arguments.workspace.empty()) return {};
+  const grasp::LabelImage mask = grasp::ReadLabels(arguments.workspace).value();
+  if (mask.width != depth.width || mask.height != depth.height) {
+    throw InputError(arguments.workspace,
+                     fmt::format("expected a mask of the depth image's size, {} x {}; got {} x {}",
+                                 depth.width,
+                                 depth.height,
+                                 mask.width,
+                                 mask.height));
+  }
+  std::vector<std::uint8_t> is_wanted;
+  is_wanted.reserve(mask.ids.size());
+  for (const std::uint16_t id : mask.ids) is_wanted.push_back(id != 0 ? 1 : 0);
+  return is_wanted;
+}
+
+std::vector<grasp::OrientationSource> Sources(const GraspDetectArguments& arguments) {
+  std::vector<grasp::OrientationSource> sources;
+  for (const std::string& name : arguments.orientation) {
+    sources.push_back(*grasp::OrientationSourceFrom(name));
+  }
+  return sources;
+}
+
+grasp::DetectOptions MakeOptions(const GraspDetectArguments& arguments) {
   grasp::DetectOptions options;
   options.gripper = grasp::LoadGripper(arguments.gripper).value();
   options.table = arguments.table == "none" ? grasp::TableMode::kNone : grasp::TableMode::kAuto;
@@ -102,96 +137,17 @@ grasp::DetectOptions MakeOptions(const GraspDetectArguments& arguments,
     options.workspace_box =
         grasp::WorkspaceBox{{-kFar_m, -kFar_m, 0}, {kFar_m, kFar_m, *arguments.max_depth_m}};
   }
-  const auto asks_for = [&](const char* name) {
-    return std::find(arguments.orientation.begin(), arguments.orientation.end(), name) !=
-           arguments.orientation.end();
-  };
-  options.uses_top_down = asks_for("topdown");
-  options.uses_random = asks_for("random");
-  options.uses_antipodal = asks_for("antipodal");
-  if (!arguments.workspace.empty()) {
-    const grasp::LabelImage mask = grasp::ReadLabels(arguments.workspace).value();
-    if (mask.width != depth.width || mask.height != depth.height) {
-      throw InputError(
-          arguments.workspace,
-          fmt::format("expected a mask of the depth image's size, {} x {}; got {} x {}",
-                      depth.width,
-                      depth.height,
-                      mask.width,
-                      mask.height));
-    }
-    options.workspace_mask.resize(mask.ids.size());
-    std::transform(
-        mask.ids.begin(), mask.ids.end(), options.workspace_mask.begin(), [](std::uint16_t id) {
-          return static_cast<std::uint8_t>(id != 0);
-        });
-  }
+  grasp::UseSources(Sources(arguments), options);
   return options;
 }
 
-nlohmann::ordered_json ToJson(const grasp::Detection& detection,
-                              std::span<const grasp::Grasp> grasps,
-                              std::string_view frame,
-                              const grasp::Gripper& gripper) {
-  nlohmann::ordered_json json = {{"grasps", nlohmann::json::array()}, {"frame", frame}};
-  for (const grasp::Grasp& grasp : grasps) {
-    nlohmann::ordered_json rotation = nlohmann::json::array();
-    for (int i = 0; i < 9; ++i) rotation.push_back(grasp.R_CG(i / 3, i % 3));
-    const grasp::Vector3d command = grasp::CommandedPose(grasp, gripper).translation();
-    json["grasps"].push_back(
-        {{"score", grasp.score},
-         {"width_m", grasp.width_m},
-         {"height_m", grasp.height_m},
-         {"depth_m", grasp.depth_m},
-         {"rotation", std::move(rotation)},
-         {"translation_m", {grasp.p_CG.x(), grasp.p_CG.y(), grasp.p_CG.z()}},
-         {"commanded_translation_m", {command.x(), command.y(), command.z()}}});
+std::string NameOf(const GraspDetectArguments& arguments) {
+  if (!arguments.data.empty()) {
+    return fmt::format("scene {}, frame {}",
+                       arguments.scenes.front(),
+                       arguments.frames.empty() ? 0 : arguments.frames.front());
   }
-  json["gripper"] = gripper.name;
-  if (detection.table) {
-    const grasp::Vector3d& normal = detection.table->normal;
-    json["table"] = {{"normal", {normal.x(), normal.y(), normal.z()}},
-                     {"offset_m", detection.table->offset_m}};
-  }
-  json["candidates"] = detection.candidates;
-  json["timing_s"] = nlohmann::ordered_json::object();
-  for (const grasp::StageTime& stage : detection.times)
-    json["timing_s"][stage.stage] = stage.time_s;
-  return json;
-}
-
-std::string FormatDetection(const grasp::Detection& detection,
-                            std::span<const grasp::Grasp> grasps,
-                            std::string_view frame) {
-  double total_s = 0;
-  for (const grasp::StageTime& stage : detection.times) total_s += stage.time_s;
-  std::string text = fmt::format("{} grasps of {} candidates on {} points, {:.0f} ms, {} frame\n",
-                                 grasps.size(),
-                                 detection.candidates,
-                                 detection.object_points,
-                                 total_s * 1e3,
-                                 frame);
-  if (grasps.empty()) {
-    text += detection.object_points == 0
-                ? "nothing stands on the table: check --camera, --workspace and --table\n"
-                : "nothing fits between the fingers without a collision: check --gripper\n";
-    return text;
-  }
-  text +=
-      "\n  score   opening     position, m              approach                 closes along\n";
-  for (const grasp::Grasp& grasp : grasps.first(std::min<std::size_t>(grasps.size(), 10))) {
-    const auto numbers = [](const grasp::Vector3d& v) {
-      return fmt::format("{:7.3f} {:7.3f} {:7.3f}", v.x(), v.y(), v.z());
-    };
-    text += fmt::format("{:7.3f} {:6.0f} mm   {}  {}  {}\n",
-                        grasp.score,
-                        grasp.width_m * 1e3,
-                        numbers(grasp.p_CG),
-                        numbers(grasp.approach()),
-                        numbers(grasp.opening()));
-  }
-  if (grasps.size() > 10) text += fmt::format("  and {} more\n", grasps.size() - 10);
-  return text;
+  return arguments.depth.substr(arguments.depth.find_last_of('/') + 1);
 }
 
 void WriteOutput(const std::string& path,
@@ -208,20 +164,115 @@ void WriteOutput(const std::string& path,
   }
 }
 
-int RunGraspDetect(Context& context, const GraspDetectArguments& arguments) {
+bool AsksForOracle(const GraspDetectArguments& arguments) {
+  return std::find(arguments.orientation.begin(), arguments.orientation.end(), "oracle") !=
+         arguments.orientation.end();
+}
+
+/// Detects on the frames of a dataset, a file each.
+int DetectDataset(Context& context, const GraspDetectArguments& arguments) {
+  if (!arguments.output.empty() || !arguments.view.empty() || !arguments.rgb.empty() ||
+      !arguments.workspace.empty() || !arguments.hand_eye.empty()) {
+    throw UsageError("--dump",
+                     "holds the grasps of many frames: -o, --view, --rgb, --workspace and "
+                     "--hand-eye are for one",
+                     "leave out --dump, and give one --scene and --frame");
+  }
+  const grasp::Dataset dataset = grasp::Dataset::Open(arguments.data).value();
+  grasp::DetectRunOptions options;
+  options.detect = MakeOptions(arguments);
+  options.sources = Sources(arguments);
+  options.camera = arguments.camera;
+  options.scenes = arguments.scenes;
+  options.frames = arguments.frames;
+  options.dump = arguments.dump;
+  options.threads = static_cast<int>(arguments.threads);
+  const grasp::DetectRun run = grasp::DetectFrames(dataset, options).value();
+  const double frames = static_cast<double>(std::max<std::int64_t>(run.frames, 1));
+  if (context.json) {
+    PrintJson(context,
+              {{"frames", run.frames},
+               {"grasps", run.grasps},
+               {"ms_a_frame", run.time_s / frames * 1e3}});
+  } else {
+    *context.out << fmt::format("{} grasps on {} frames, {:.1f} ms a frame\n",
+                                run.grasps,
+                                run.frames,
+                                run.time_s / frames * 1e3);
+  }
+  return 0;
+}
+
+/// A scene, its camera, and the oracle's candidates where they are asked for.
+struct Input {
+  Scene scene;
+  grasp::Intrinsics camera;
+  std::vector<grasp::Candidate> given;
+};
+
+Input ReadInput(const GraspDetectArguments& arguments) {
+  Input input;
+  if (arguments.data.empty()) {
+    input.scene = ReadScene(arguments);
+    const grasp::DepthImage& depth = input.scene.depth;
+    input.camera = grasp::LoadIntrinsics(arguments.camera, depth.width, depth.height).value();
+    return input;
+  }
+  if (arguments.scenes.size() != 1 || arguments.frames.size() > 1) {
+    throw UsageError("--scene",
+                     "expected one scene, and one --frame or none for frame 0",
+                     "give --dump FOLDER to detect on many");
+  }
+  const grasp::Dataset dataset = grasp::Dataset::Open(arguments.data).value();
+  const grasp::FrameId id = {arguments.scenes.front(),
+                             arguments.camera,
+                             arguments.frames.empty() ? 0 : arguments.frames.front()};
+  grasp::FrameImages frame = grasp::ReadFrame(dataset, id).value();
+  input.scene.depth = std::move(frame.depth);
+  input.scene.units = "the dataset's units";
+  input.camera = frame.camera;
+  std::error_code ignored;
+  if (std::filesystem::exists(dataset.paths().Rgb(id), ignored)) {
+    input.scene.color = ReadColorOf(dataset.paths().Rgb(id), input.scene.depth);
+  }
+  if (AsksForOracle(arguments)) {
+    grasp::Oracle oracle(dataset);
+    input.given = oracle.Candidates(id, input.scene.depth, input.camera).value();
+  }
+  return input;
+}
+
+void CheckArguments(const GraspDetectArguments& arguments) {
   if (!arguments.model.empty() || arguments.orientation.empty()) {
     throw Error(ErrorKind::kUnavailable,
                 "detection by a network is not in this build",
                 "--model",
                 "give --orientation topdown,antipodal: the shape alone tells where to grasp");
   }
+  if (arguments.data.empty() == arguments.depth.empty()) {
+    throw UsageError("--depth",
+                     "expected a depth image, or --data with a dataset",
+                     "--depth builtin needs no file");
+  }
+  if (arguments.data.empty() && (AsksForOracle(arguments) || !arguments.dump.empty() ||
+                                 !arguments.scenes.empty() || !arguments.frames.empty())) {
+    throw UsageError("--data",
+                     "--orientation oracle, --dump, --scene and --frame are of a dataset");
+  }
+}
+
+int RunGraspDetect(Context& context, const GraspDetectArguments& arguments) {
+  CheckArguments(arguments);
+  if (!arguments.dump.empty()) return DetectDataset(context, arguments);
   for (const std::string& path : {arguments.output, arguments.view}) {
     if (!path.empty()) CheckWritable(path).value();
   }
-  const Scene scene = ReadScene(arguments);
-  const grasp::Intrinsics camera =
-      grasp::LoadIntrinsics(arguments.camera, scene.depth.width, scene.depth.height).value();
-  const grasp::DetectOptions options = MakeOptions(arguments, scene.depth);
+  const Input input = ReadInput(arguments);
+  const Scene& scene = input.scene;
+  const grasp::Intrinsics& camera = input.camera;
+  grasp::DetectOptions options = MakeOptions(arguments);
+  options.given = input.given;
+  options.workspace_mask = ReadWorkspace(arguments, scene.depth);
   std::optional<grasp::Isometry3d> X_BC;
   if (!arguments.hand_eye.empty()) X_BC = grasp::LoadHandEye(arguments.hand_eye).value();
 
@@ -247,14 +298,13 @@ int RunGraspDetect(Context& context, const GraspDetectArguments& arguments) {
   }
   if (!arguments.view.empty()) {
     const grasp::PointCloud shown = cloud();
-    report::GraspScene page = {
-        .title = "Grasps on " + arguments.depth.substr(arguments.depth.find_last_of('/') + 1),
-        .cloud = shown,
-        .grasps = detection.grasps,
-        .gripper = options.gripper,
-        .table = detection.table,
-        .timing_s = {},
-        .notes = {}};
+    report::GraspScene page = {.title = "Grasps on " + NameOf(arguments),
+                               .cloud = shown,
+                               .grasps = detection.grasps,
+                               .gripper = options.gripper,
+                               .table = detection.table,
+                               .timing_s = {},
+                               .notes = {}};
     for (const grasp::StageTime& stage : detection.times) {
       page.timing_s.emplace_back(stage.stage, stage.time_s);
     }
@@ -286,15 +336,23 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
                  "palmist grasp detect --depth depth.png --camera realsense --orientation "
                  "topdown,antipodal --gripper panda -o grasps.json --view grasps.html",
                  [&context, arguments] { return RunGraspDetect(context, *arguments); });
+  command->add_option("--depth",
+                      arguments->depth,
+                      "a depth image (png, tiff, npy), an organised cloud (.pcd), or builtin: a "
+                      "rendered table to try things on");
+  command->add_option("--data", arguments->data, "in place of --depth: a dataset, see eval");
   command
-      ->add_option("--depth",
-                   arguments->depth,
-                   "a depth image (png, tiff, npy), an organised cloud (.pcd), or builtin: a "
-                   "rendered table to try things on")
-      ->required();
+      ->add_option("--scene", arguments->scenes, "of the dataset, such as 100,101; all for --dump")
+      ->delimiter(',');
+  command->add_option("--frame", arguments->frames, "of each scene, such as 0,1; all for --dump")
+      ->delimiter(',');
+  command->add_option(
+      "--dump", arguments->dump, "write the grasps of all these frames to a folder for eval");
   command->add_option("--rgb", arguments->rgb, "a colour image of the same view and size");
   command->add_option(
-      "--camera", arguments->camera, "realsense, kinect, or a file with fx, fy, cx, cy in pixels");
+      "--camera",
+      arguments->camera,
+      "realsense, kinect (with --data, its folder), or a file with fx, fy, cx, cy in pixels");
   command
       ->add_option("--depth-scale",
                    arguments->depth_scale,
@@ -302,11 +360,13 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
       ->check(CLI::Range(1e-6, 1e6));
   command->add_option("--model", arguments->model, "a network's weights");
   command
-      ->add_option("--orientation",
-                   arguments->orientation,
-                   "where orientations come from without a network: topdown, antipodal, random")
+      ->add_option(
+          "--orientation",
+          arguments->orientation,
+          "where orientations come from without a network: topdown, antipodal, random; oracle: "
+          "the labels of --data")
       ->delimiter(',')
-      ->check(CLI::IsMember({"topdown", "antipodal", "random"}));
+      ->check(CLI::IsMember({"topdown", "antipodal", "random", "oracle"}));
   command->add_option("--gripper",
                       arguments->gripper,
                       fmt::format("{}, or a file", fmt::join(grasp::GripperPresets(), ", ")));

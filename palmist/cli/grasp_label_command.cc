@@ -17,7 +17,7 @@ namespace palmist::cli {
 namespace {
 
 struct GraspLabelArguments {
-  std::string data, mesh, output, shard;
+  std::string data, mesh, output, shard, stage = "all";
   double spacing_mm = 5, scale = 1;
   bool dense = false;
   grasp::LabelRunOptions run;
@@ -69,24 +69,52 @@ int LabelMesh(Context& context, const GraspLabelArguments& arguments) {
   return 0;
 }
 
-int LabelDataset(Context& context, const GraspLabelArguments& arguments) {
-  const grasp::LabelRun run = grasp::RunLabels(arguments.data, arguments.run).value();
-  if (context.json) {
-    nlohmann::ordered_json failed = nlohmann::json::array();
-    for (const auto& [object, error] : run.failed) {
-      failed.push_back({{"object", object}, {"message", error.what()}});
-    }
-    PrintJson(context, {{"written", run.written}, {"skipped", run.skipped}, {"failed", failed}});
-  } else {
-    *context.out << fmt::format("{} objects labelled, {} were there, {} failed\n",
-                                run.written.size(),
-                                run.skipped.size(),
-                                run.failed.size());
-    for (const auto& [object, error] : run.failed) {
-      *context.out << fmt::format("  object {}: {}\n", object, error.what());
-    }
+nlohmann::ordered_json ToJson(const grasp::LabelRun& run) {
+  nlohmann::ordered_json failed = nlohmann::json::array();
+  for (const auto& [number, error] : run.failed) {
+    failed.push_back({{"number", number}, {"message", error.what()}});
   }
-  return run.failed.empty() ? 0 : ExitCode(ErrorKind::kRuntime);
+  return {{"written", run.written}, {"skipped", run.skipped}, {"failed", failed}};
+}
+
+std::string FormatRun(const grasp::LabelRun& run, std::string_view what) {
+  std::string text = fmt::format("{} {}s labelled, {} were there, {} failed\n",
+                                 run.written.size(),
+                                 what,
+                                 run.skipped.size(),
+                                 run.failed.size());
+  for (const auto& [number, error] : run.failed) {
+    text += fmt::format("  {} {}: {}\n", what, number, error.what());
+  }
+  return text;
+}
+
+int LabelDataset(Context& context, const GraspLabelArguments& arguments) {
+  if (arguments.run.shards > 1 && arguments.stage == "all") {
+    throw UsageError("--shard",
+                     "a scene needs the labels of all its objects, which other shards make",
+                     "run --stage objects on all shards, then --stage scenes");
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  std::string text;
+  bool is_complete = true;
+  const auto report = [&](const grasp::LabelRun& run, const std::string& what) {
+    json[what + "s"] = ToJson(run);
+    text += FormatRun(run, what);
+    is_complete = is_complete && run.failed.empty();
+  };
+  if (arguments.stage != "scenes") {
+    report(grasp::RunLabels(arguments.data, arguments.run).value(), "object");
+  }
+  if (arguments.stage != "objects") {
+    report(grasp::RunSceneLabels(arguments.data, arguments.run).value(), "scene");
+  }
+  if (context.json) {
+    PrintJson(context, json);
+  } else {
+    *context.out << text;
+  }
+  return is_complete ? 0 : ExitCode(ErrorKind::kRuntime);
 }
 
 int RunGraspLabel(Context& context, GraspLabelArguments& arguments) {
@@ -114,7 +142,13 @@ void AddGraspLabelCommand(CLI::App& app, Context& context) {
                  "palmist grasp label --mesh mug.obj --views 60 -o mug.npz",
                  [&context, arguments] { return RunGraspLabel(context, *arguments); });
   command->add_option("--data", arguments->data, "a dataset in GraspNet-1Billion's layout");
-  command->add_option("--shard", arguments->shard, "only part i of n of the objects, as i/n");
+  command
+      ->add_option("--stage",
+                   arguments->stage,
+                   "objects: their grasps; scenes: which of them collide there; all: both")
+      ->check(CLI::IsMember({"objects", "scenes", "all"}));
+  command->add_option(
+      "--shard", arguments->shard, "only part i of n of the objects, or scenes, as i/n");
   command->add_option("--mesh", arguments->mesh, "one object: .obj, .stl, .ply or .dae, in metres");
   command->add_option("--scale", arguments->scale, "of the mesh: 0.001 for millimetres")
       ->check(CLI::Range(1e-6, 1e6));

