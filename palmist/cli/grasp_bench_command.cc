@@ -84,10 +84,10 @@ ordered_json BenchSearch(const Frame& frame, int rounds) {
     });
   };
   const double one_core_ms = run(1), all_cores_ms = run(HardwareThreads());
-  const std::vector<grasp::Candidate> few(
-      candidates.begin(), candidates.begin() + std::min<std::size_t>(60, candidates.size()));
+  std::vector<grasp::Candidate> few;
+  for (std::size_t i = 0; i < candidates.size(); i += 10) few.push_back(candidates[i]);
   const double dense_ms =
-      LeastMs(1, [&] { grasp::SearchWidthAndDistanceDensely(points, few, gripper, options); });
+      LeastMs(3, [&] { grasp::SearchWidthAndDistanceDensely(points, few, gripper, options); });
   const double share = static_cast<double>(few.size()) / static_cast<double>(candidates.size());
   return {
       {"points", points.size()},

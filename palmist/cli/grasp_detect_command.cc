@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -31,8 +32,8 @@ namespace {
 constexpr const char* kBuiltin = "builtin";
 
 struct GraspDetectArguments {
-  std::string depth, rgb, camera = "realsense", model, gripper = "graspnet", workspace,
-                          table = "auto", hand_eye, output, view, data, dump;
+  std::string depth, rgb, camera, model, gripper = "graspnet", workspace, table = "auto", hand_eye,
+                                         output, view, data, dump;
   std::vector<int> scenes, frames;
   std::vector<std::string> orientation;
   std::optional<double> depth_scale, max_depth_m;
@@ -45,7 +46,36 @@ struct Scene {
   std::optional<grasp::ColorImage> color;
   grasp::PointCloud cloud;  ///< to show; empty where depth and colour make it
   std::string units;        ///< how the depth was read
+  /// The camera that the file itself tells.
+  std::optional<grasp::Intrinsics> camera = std::nullopt;
 };
+
+constexpr const char* kDefaultCamera = "realsense";
+
+/// Returns --camera, or realsense.
+std::string CameraOf(const GraspDetectArguments& arguments) {
+  return arguments.camera.empty() ? kDefaultCamera : arguments.camera;
+}
+
+/// Returns the camera of --camera or of the file, of which one must do.
+grasp::Intrinsics LoadCamera(const GraspDetectArguments& arguments, const Scene& scene) {
+  if (arguments.camera.empty() && scene.camera) return *scene.camera;
+  const grasp::Intrinsics camera =
+      grasp::LoadIntrinsics(CameraOf(arguments), scene.depth.width, scene.depth.height).value();
+  constexpr double kTolerance = 0.02;
+  if (scene.camera && !(std::abs(camera.fx / scene.camera->fx - 1) < kTolerance &&
+                        std::abs(camera.fy / scene.camera->fy - 1) < kTolerance)) {
+    throw InputError("--camera",
+                     fmt::format("has focal lengths of {:.4g} and {:.4g} pixels, the points of the "
+                                 "cloud fit {:.4g} and {:.4g}",
+                                 camera.fx,
+                                 camera.fy,
+                                 scene.camera->fx,
+                                 scene.camera->fy),
+                     "leave out --camera to take the cloud's");
+  }
+  return camera;
+}
 
 /// Reads the colour of a depth image's pixels.
 grasp::ColorImage ReadColorOf(const std::string& path, const grasp::DepthImage& depth) {
@@ -69,7 +99,7 @@ std::string UnitsOf(double units_per_m) {
 Scene ReadScene(const GraspDetectArguments& arguments) {
   Scene scene;
   if (arguments.depth == kBuiltin) {
-    scene.depth = grasp::RenderTable(grasp::LoadIntrinsics(arguments.camera, 1280, 720).value());
+    scene.depth = grasp::RenderTable(grasp::LoadIntrinsics(CameraOf(arguments), 1280, 720).value());
     scene.units = UnitsOf(1);
   } else if (arguments.depth.ends_with(".pcd")) {
     grasp::PcdCloud cloud = grasp::ReadPcd(arguments.depth).value();
@@ -83,6 +113,11 @@ Scene ReadScene(const GraspDetectArguments& arguments) {
         grasp::DepthFromValues(cloud.depth.width, cloud.depth.height, cloud.depth.z_m, units_per_m)
             .value();
     scene.units = UnitsOf(units_per_m);
+    std::vector<grasp::Vector3d> ahead;
+    for (const grasp::Vector3d& point : cloud.cloud.points) {
+      if (point.z() > 0) ahead.push_back(point);
+    }
+    scene.camera = grasp::FitIntrinsics(scene.depth, ahead);
     if (arguments.rgb.empty()) {
       scene.cloud = std::move(cloud.cloud);
       for (grasp::Vector3d& point : scene.cloud.points) point /= units_per_m;
@@ -135,7 +170,7 @@ grasp::DetectOptions MakeOptions(const GraspDetectArguments& arguments) {
   if (arguments.max_depth_m) {
     constexpr double kFar_m = 100;
     options.workspace_box =
-        grasp::WorkspaceBox{{-kFar_m, -kFar_m, 0}, {kFar_m, kFar_m, *arguments.max_depth_m}};
+        grasp::Box{{-kFar_m, -kFar_m, 0}, {kFar_m, kFar_m, *arguments.max_depth_m}};
   }
   grasp::UseSources(Sources(arguments), options);
   return options;
@@ -171,18 +206,18 @@ bool AsksForOracle(const GraspDetectArguments& arguments) {
 
 /// Detects on the frames of a dataset, a file each.
 int DetectDataset(Context& context, const GraspDetectArguments& arguments) {
-  if (!arguments.output.empty() || !arguments.view.empty() || !arguments.rgb.empty() ||
-      !arguments.workspace.empty() || !arguments.hand_eye.empty()) {
+  if (!arguments.output.empty() || !arguments.view.empty() || !arguments.workspace.empty() ||
+      !arguments.hand_eye.empty()) {
     throw UsageError("--dump",
-                     "holds the grasps of many frames: -o, --view, --rgb, --workspace and "
-                     "--hand-eye are for one",
+                     "holds the grasps of many frames: -o, --view, --workspace and --hand-eye are "
+                     "for one",
                      "leave out --dump, and give one --scene and --frame");
   }
   const grasp::Dataset dataset = grasp::Dataset::Open(arguments.data).value();
   grasp::DetectRunOptions options;
   options.detect = MakeOptions(arguments);
   options.sources = Sources(arguments);
-  options.camera = arguments.camera;
+  options.camera = CameraOf(arguments);
   options.scenes = arguments.scenes;
   options.frames = arguments.frames;
   options.dump = arguments.dump;
@@ -214,8 +249,7 @@ Input ReadInput(const GraspDetectArguments& arguments) {
   Input input;
   if (arguments.data.empty()) {
     input.scene = ReadScene(arguments);
-    const grasp::DepthImage& depth = input.scene.depth;
-    input.camera = grasp::LoadIntrinsics(arguments.camera, depth.width, depth.height).value();
+    input.camera = LoadCamera(arguments, input.scene);
     return input;
   }
   if (arguments.scenes.size() != 1 || arguments.frames.size() > 1) {
@@ -225,7 +259,7 @@ Input ReadInput(const GraspDetectArguments& arguments) {
   }
   const grasp::Dataset dataset = grasp::Dataset::Open(arguments.data).value();
   const grasp::FrameId id = {arguments.scenes.front(),
-                             arguments.camera,
+                             CameraOf(arguments),
                              arguments.frames.empty() ? 0 : arguments.frames.front()};
   grasp::FrameImages frame = grasp::ReadFrame(dataset, id).value();
   input.scene.depth = std::move(frame.depth);
@@ -352,7 +386,8 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
   command->add_option(
       "--camera",
       arguments->camera,
-      "realsense, kinect (with --data, its folder), or a file with fx, fy, cx, cy in pixels");
+      "realsense, which is the default, kinect (with --data, its folder), or a file with "
+      "fx, fy, cx, cy in pixels; an organised cloud tells its own");
   command
       ->add_option("--depth-scale",
                    arguments->depth_scale,

@@ -14,6 +14,7 @@
 #include "palmist/cli/test/run_program.h"
 #include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/formats/image.h"
+#include "palmist/grasp/pipeline/analytic_dataset.h"
 #include "tests/support/grasp_golden.h"
 
 namespace palmist::cli {
@@ -184,6 +185,66 @@ TEST(GraspLabelCliTest, ABoxIsHeldAcrossItsNarrowSides) {
   EXPECT_EQ(Call({"grasp", "label"}).code, 2);
   EXPECT_EQ(Call(With(label, {"-o", folder.File("x.npz"), "--views", "0"})).code, 2);
   EXPECT_EQ(Call({"grasp", "label", "--data", folder.path().string(), "--shard", "3/2"}).code, 2);
+}
+
+/// A dataset of one rendered table with coarse labels.
+class GraspDatasetCliTest : public ::testing::Test {
+ protected:
+  GraspDatasetCliTest() {
+    grasp::AnalyticDatasetOptions options;
+    options.frames = 2;
+    options.camera = grasp::LoadIntrinsics("realsense", 640, 360).value();
+    grasp::AnalyticScene scene = grasp::SmallTable(1);
+    scene.solids.resize(3);
+    grasp::WriteAnalyticDataset(data(), std::span(&scene, 1), options).value();
+  }
+
+  std::string data() const { return folder_.File("data"); }
+
+  std::vector<std::string> Detect(std::vector<std::string> more) const {
+    std::vector<std::string> arguments = {"grasp", "detect", "--data", data(), "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  test::Folder folder_;
+};
+
+TEST_F(GraspDatasetCliTest, LabelsDetectsAndEvaluates) {
+  const Ran labels = Call({"grasp", "label", "--data", data(), "--views", "60", "--spacing", "15"});
+  ASSERT_EQ(labels.code, 0) << labels.err << labels.out;
+  EXPECT_THAT(labels.out, HasSubstr("3 objects labelled"));
+  EXPECT_THAT(labels.out, HasSubstr("1 scenes labelled"));
+
+  const Ran oracle = Call(Detect({"--scene", "100", "--orientation", "oracle", "--json"}));
+  ASSERT_EQ(oracle.code, 0) << oracle.err;
+  EXPECT_FALSE(oracle.json()["grasps"].empty());
+
+  const std::string dump = folder_.File("dump");
+  const Ran run = Call(Detect({"--orientation", "topdown", "--dump", dump, "--json"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(run.json()["frames"], 2);
+  const Ran eval = Call({"grasp", "eval", "--data", data(), "--dump", dump, "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_GT(eval.json()["strict"]["AP"].get<double>(), 0.1);
+}
+
+TEST_F(GraspDatasetCliTest, BadInputSaysHowToMendIt) {
+  const auto fails_with = [&](std::vector<std::string> more, const std::string& text) {
+    const Ran outcome = Call(Detect(std::move(more)));
+    EXPECT_NE(outcome.code, 0);
+    EXPECT_THAT(outcome.err, HasSubstr(text));
+  };
+  fails_with({"--scene", "100", "--orientation", "oracle"}, "palmist grasp label --data");
+  fails_with({"--orientation", "topdown"}, "--scene");
+  fails_with({"--scene", "7", "--orientation", "topdown"}, "scene_0007");
+  fails_with({"--scene", "100", "--frame", "9", "--orientation", "topdown"}, "0009.png");
+  fails_with({"--scene", "100", "--depth-scale", "1", "--orientation", "topdown"}, "--depth-scale");
+  fails_with({"--dump", folder_.File("d"), "-o", folder_.File("o"), "--orientation", "topdown"},
+             "leave out --dump");
+  const Ran shard = Call({"grasp", "label", "--data", data(), "--shard", "1/2"});
+  EXPECT_NE(shard.code, 0);
+  EXPECT_THAT(shard.err, HasSubstr("--stage objects"));
 }
 
 TEST(GraspBenchCliTest, PrintsItsFigures) {

@@ -13,6 +13,7 @@
 
 #include "palmist/base/rng.h"
 #include "palmist/base/thread_pool.h"
+#include "palmist/grasp/core/cell.h"
 
 namespace palmist::grasp {
 namespace {
@@ -333,35 +334,25 @@ Result<SurfaceSamples> SampleSurface(const TriangleMesh& mesh,
   }
   const auto tries = static_cast<std::int64_t>(std::ceil(kTriesPerPlace * places));
 
-  struct CellHash {
-    std::size_t operator()(const std::array<std::int64_t, 3>& cell) const {
-      std::uint64_t hash = 0;
-      for (const std::int64_t i : cell) {
-        hash = (hash ^ static_cast<std::uint64_t>(i)) * 0x9E3779B97F4A7C15ULL;
-      }
-      return hash ^ hash >> 32;
-    }
-  };
-  std::unordered_map<std::array<std::int64_t, 3>, std::vector<std::size_t>, CellHash> cells;
+  std::unordered_map<Cell, std::vector<std::size_t>, CellHash> cells;
   SurfaceSamples samples;
-  const auto is_free =
-      [&](const std::array<std::int64_t, 3>& cell, const Vector3d& p, const Vector3d& normal) {
-        for (std::int64_t x = cell[0] - 1; x <= cell[0] + 1; ++x) {
-          for (std::int64_t y = cell[1] - 1; y <= cell[1] + 1; ++y) {
-            for (std::int64_t z = cell[2] - 1; z <= cell[2] + 1; ++z) {
-              const auto found = cells.find({x, y, z});
-              if (found == cells.end()) continue;
-              for (const std::size_t i : found->second) {
-                if ((samples.points[i] - p).squaredNorm() < spacing_m * spacing_m &&
-                    samples.normals[i].dot(normal) > 0) {
-                  return false;
-                }
-              }
+  const auto is_free = [&](const Cell& cell, const Vector3d& p, const Vector3d& normal) {
+    for (std::int64_t x = cell[0] - 1; x <= cell[0] + 1; ++x) {
+      for (std::int64_t y = cell[1] - 1; y <= cell[1] + 1; ++y) {
+        for (std::int64_t z = cell[2] - 1; z <= cell[2] + 1; ++z) {
+          const auto found = cells.find({x, y, z});
+          if (found == cells.end()) continue;
+          for (const std::size_t i : found->second) {
+            if ((samples.points[i] - p).squaredNorm() < spacing_m * spacing_m &&
+                samples.normals[i].dot(normal) > 0) {
+              return false;
             }
           }
         }
-        return true;
-      };
+      }
+    }
+    return true;
+  };
   const Vector3d origin = triangles[0].a;
   Rng rng(seed);
   for (std::int64_t i = 0; i < tries; ++i) {

@@ -330,6 +330,41 @@ PointCloud CloudFromDepth(const DepthImage& depth,
   return cloud;
 }
 
+std::optional<Intrinsics> FitIntrinsics(const DepthImage& depth, std::span<const Vector3d> points) {
+  constexpr std::size_t kFewest = 100;
+  constexpr double kMostError_pixels = 0.5;
+  const std::size_t count = depth.z_m.size() - std::count(depth.z_m.begin(), depth.z_m.end(), 0.0F);
+  if (count < kFewest || count != points.size()) return std::nullopt;
+  // Each axis: pixel = f · slope + c.
+  std::array<std::vector<double>, 2> pixels, slopes;
+  std::size_t next = 0;
+  for (int v = 0; v < depth.height; ++v) {
+    for (int u = 0; u < depth.width; ++u) {
+      if (depth.at(u, v) == 0) continue;
+      const Vector3d& p = points[next++];
+      pixels[0].push_back(u);
+      pixels[1].push_back(v);
+      for (int axis = 0; axis < 2; ++axis) slopes[axis].push_back(p[axis] / p.z());
+    }
+  }
+  std::array<double, 2> focal, center;
+  const auto n = static_cast<double>(count);
+  double error = 0;
+  for (int axis = 0; axis < 2; ++axis) {
+    const Eigen::Map<const Eigen::ArrayXd> pixel(pixels[axis].data(), std::ssize(pixels[axis]));
+    const Eigen::Map<const Eigen::ArrayXd> slope(slopes[axis].data(), std::ssize(slopes[axis]));
+    const double spread = (slope - slope.mean()).square().sum();
+    focal[axis] = ((slope - slope.mean()) * (pixel - pixel.mean())).sum() / spread;
+    center[axis] = pixel.mean() - focal[axis] * slope.mean();
+    error += (pixel - focal[axis] * slope - center[axis]).abs().sum() / n;
+  }
+  const Intrinsics camera = {focal[0], focal[1], center[0], center[1], depth.width, depth.height};
+  // Also none for what is not finite.
+  if (!(error <= kMostError_pixels)) return std::nullopt;
+  if (!CheckIntrinsics(camera, depth.width, depth.height).ok()) return std::nullopt;
+  return camera;
+}
+
 float MedianDepth(const DepthImage& depth, int u, int v, int radius) {
   const auto clamp = [](std::int64_t at, int size) {
     return static_cast<int>(std::clamp<std::int64_t>(at, 0, size));

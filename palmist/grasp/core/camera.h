@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +64,11 @@ Result<DepthImage> DepthFromValues(int width,
 PointCloud CloudFromDepth(const DepthImage& depth,
                           const Intrinsics& camera,
                           const ColorImage* color = nullptr);
+
+/// Returns the camera that sees point k at the k-th pixel with depth, in the order of the rows: by
+/// least squares of u over x/z and v over y/z. None where there is no such camera: fewer than 100
+/// points, more or fewer than pixels with depth, or a mean distance above half a pixel.
+std::optional<Intrinsics> FitIntrinsics(const DepthImage& depth, std::span<const Vector3d> points);
 
 /// Returns the median depth of the pixels within `radius` columns and rows of (u, v) that have one,
 /// of two middle ones the nearer; 0 where none has. (u, v) may lie outside of the image.

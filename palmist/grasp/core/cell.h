@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "palmist/grasp/core/pose.h"
@@ -22,6 +23,17 @@ inline Cell CellOf(const Vector3d& p_m, double edge_m) {
   }
   return cell;
 }
+
+/// A hash of three numbers, for cells of any size.
+struct CellHash {
+  std::size_t operator()(const Cell& cell) const {
+    std::uint64_t hash = 0;
+    for (const std::int64_t i : cell) {
+      hash = (hash ^ static_cast<std::uint64_t>(i)) * 0x9E3779B97F4A7C15ULL;
+    }
+    return hash ^ hash >> 32;
+  }
+};
 
 /// Returns a number of its own for each cell, and for the cells around it.
 inline std::uint64_t CellKey(const Cell& cell) {

@@ -6,17 +6,16 @@
 #include <unordered_map>
 
 #include "palmist/base/error.h"
+#include "palmist/grasp/core/cell.h"
 
 namespace palmist::grasp {
 namespace {
 
 struct PositionHash {
   std::size_t operator()(const Vector3d& p) const {
-    std::uint64_t hash = 0;
     // Adding zero makes -0 and 0, which are equal, one.
-    for (const double value : p)
-      hash = (hash ^ std::bit_cast<std::uint64_t>(value + 0.0)) * 0x9E3779B97F4A7C15ULL;
-    return hash ^ hash >> 32;
+    const auto bits = [](double value) { return std::bit_cast<std::int64_t>(value + 0.0); };
+    return CellHash()({bits(p.x()), bits(p.y()), bits(p.z())});
   }
 };
 

@@ -10,25 +10,15 @@
 
 #include "palmist/base/error.h"
 #include "palmist/base/rng.h"
+#include "palmist/grasp/core/cell.h"
 
 namespace palmist::grasp {
 namespace {
 
-using Voxel = std::array<std::int64_t, 3>;
-
-struct VoxelHash {
-  std::size_t operator()(const Voxel& voxel) const {
-    std::uint64_t hash = 0;
-    for (const std::int64_t index : voxel)
-      hash = (hash ^ static_cast<std::uint64_t>(index)) * 0x9E3779B97F4A7C15ULL;
-    return hash ^ hash >> 32;
-  }
-};
-
 /// @pre the point is not below the origin
-Voxel VoxelOf(const Vector3d& point, const Vector3d& origin_m, double voxel_m) {
+Cell VoxelOf(const Vector3d& point, const Vector3d& origin_m, double voxel_m) {
   constexpr double kLimit = 9e18;  // below the largest int64
-  Voxel voxel;
+  Cell voxel;
   for (int axis = 0; axis < 3; ++axis) {
     voxel[axis] =
         static_cast<std::int64_t>(std::min((point[axis] - origin_m[axis]) / voxel_m, kLimit));
@@ -158,13 +148,13 @@ PointCloud VoxelDownsample(const PointCloud& cloud, double voxel_m) {
   const Vector3d origin_m = lower_m - Vector3d::Constant(voxel_m * 0.5);
 
   std::vector<VoxelSum> sums;
-  std::unordered_map<Voxel, std::size_t, VoxelHash> number_of;
-  Voxel last_voxel = {-1, -1, -1};
+  std::unordered_map<Cell, std::size_t, CellHash> number_of;
+  Cell last_voxel = {-1, -1, -1};
   std::size_t last_number = 0;
   for (std::size_t i = 0; i < cloud.size(); ++i) {
     const Vector3d& point = cloud.points[i];
     if (!point.allFinite()) continue;
-    const Voxel voxel = VoxelOf(point, origin_m, voxel_m);
+    const Cell voxel = VoxelOf(point, origin_m, voxel_m);
     if (voxel != last_voxel) {  // neighbours in an image mostly share their voxel
       last_voxel = voxel;
       last_number = number_of.try_emplace(voxel, sums.size()).first->second;

@@ -197,6 +197,7 @@ FrameResult FrameEvaluator::Evaluate(const FrameOptions& options) {
   }
   Choose(options, result);
   for (EvaluatedGrasp& evaluated : result.evaluated) ScoreGrasp(options.rule, evaluated);
+  for (EvaluatedGrasp& evaluated : result.beyond) ScoreGrasp(options.rule, evaluated);
   Rank(result);
   return result;
 }
@@ -216,17 +217,23 @@ void FrameEvaluator::Choose(const FrameOptions& options, FrameResult& result) {
   for (const auto& of_object : chosen) {
     result.evaluated.insert(result.evaluated.end(), of_object.begin(), of_object.end());
   }
-  CutAtLastRank(result.evaluated);
+  CutAtLastRank(result);
 }
 
-void FrameEvaluator::CutAtLastRank(std::vector<EvaluatedGrasp>& evaluated) const {
+void FrameEvaluator::CutAtLastRank(FrameResult& result) const {
+  std::vector<EvaluatedGrasp>& evaluated = result.evaluated;
   if (evaluated.size() <= kRanks) return;
   const auto score = [this](const EvaluatedGrasp& grasp) { return grasps_[grasp.row].score; };
   std::vector<double> scores;
   for (const EvaluatedGrasp& grasp : evaluated) scores.push_back(score(grasp));
   const auto last = scores.begin() + (kRanks - 1);
   std::nth_element(scores.begin(), last, scores.end(), std::greater<>());
-  std::erase_if(evaluated, [&](const EvaluatedGrasp& grasp) { return score(grasp) < *last; });
+  const auto cut =
+      std::stable_partition(evaluated.begin(), evaluated.end(), [&](const EvaluatedGrasp& grasp) {
+        return !(score(grasp) < *last);
+      });
+  result.beyond.assign(cut, evaluated.end());
+  evaluated.erase(cut, evaluated.end());
 }
 
 void FrameEvaluator::ScoreGrasp(ContactRule rule, EvaluatedGrasp& evaluated) {

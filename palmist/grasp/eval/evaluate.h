@@ -97,6 +97,7 @@ struct FrameResult {
   std::vector<std::size_t> kept_rows;     ///< by the suppression, by falling score
   std::vector<Assignment> assignments;    ///< of each kept row; none where no object has points
   std::vector<EvaluatedGrasp> evaluated;  ///< by object, within one by falling score
+  std::vector<EvaluatedGrasp> beyond;     ///< chosen, but beyond the last rank; likewise
   std::vector<std::size_t> order;         ///< of `evaluated`, by falling score
   Accuracy accuracy = {};
 };
@@ -159,8 +160,8 @@ class FrameEvaluator {
   /// Chooses what is evaluated of the kept grasps.
   void Choose(const FrameOptions& options, FrameResult& result);
   void ScoreGrasp(ContactRule rule, EvaluatedGrasp& evaluated);
-  /// Leaves out what scores less than the grasp at the last rank.
-  void CutAtLastRank(std::vector<EvaluatedGrasp>& evaluated) const;
+  /// Moves what scores less than the grasp at the last rank to `beyond`.
+  void CutAtLastRank(FrameResult& result) const;
   void Rank(FrameResult& result) const;
 
   const FrameInput& input_;

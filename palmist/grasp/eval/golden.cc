@@ -455,6 +455,7 @@ class Checker {
     const Table<double> table_points(Path(name + "table_sample.npy"));
     for (std::size_t i = 0; i < table_points.rows(); ++i) {
       const auto& [xs, ys, zs] = frame.input.table;
+      if (xs.empty() || ys.empty() || zs.empty()) break;
       const std::size_t point = i * 997;
       const Vector3d p_T(xs[point / zs.size() % xs.size()],
                          ys[point / zs.size() / xs.size() % ys.size()],

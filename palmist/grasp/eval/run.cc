@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "palmist/base/file.h"
@@ -23,7 +24,7 @@ using Json = nlohmann::json;
 
 /// The layout of the files of scenes' results, and the rules behind their numbers. To be raised
 /// when one of them changes.
-constexpr int kSceneFileVersion = 1;
+constexpr int kSceneFileVersion = 2;
 
 /// What is evaluated of a frame, by rule and whether collisions are removed.
 std::vector<FrameOptions> Variants(const std::vector<ContactRule>& rules) {
@@ -218,6 +219,12 @@ class Evaluation {
     LoadModels(scene);
     const Matrix4d X_TC0 = dataset_.Camera0WrtTable(scene, options_.camera).value();
     const std::vector<Matrix4d> X_C0C = dataset_.CameraPoses(scene, options_.camera).value();
+    const DatasetPaths& paths = dataset_.paths();
+    PoseFromMatrix(X_TC0, paths.Camera0WrtTable(scene, options_.camera)).value();
+    for (const int frame : frames) {
+      if (static_cast<std::size_t>(frame) >= X_C0C.size()) continue;
+      PoseFromMatrix(X_C0C[frame], paths.CameraPoses(scene, options_.camera)).value();
+    }
     SceneRecord record;
     record.scene = scene;
     record.frames.resize(frames.size());
@@ -240,7 +247,7 @@ class Evaluation {
     Models needed;
     std::vector<std::pair<const int, std::shared_ptr<const ObjectModel>>*> missing;
     const std::vector<int> ids = dataset_.ObjectIds(scene).value();
-    for (const int id : ids) {
+    for (const int id : std::set<int>(ids.begin(), ids.end())) {
       auto& entry = *needed.try_emplace(id).first;
       if (const auto known = models_.find(id); known != models_.end()) {
         entry.second = known->second;
@@ -398,6 +405,9 @@ double ObjectPrecision(const FrameResult& result, int object) {
   std::vector<double> scores;
   for (const std::size_t i : result.order) {
     if (result.evaluated[i].object == object) scores.push_back(result.evaluated[i].score);
+  }
+  for (const EvaluatedGrasp& grasp : result.beyond) {
+    if (grasp.object == object) scores.push_back(grasp.score);
   }
   std::array<std::array<double, kFrictions.size()>, kGraspsPerObject> accuracy;
   Precision(scores, accuracy);

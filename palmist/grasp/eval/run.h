@@ -44,7 +44,8 @@ struct Score {
   std::array<double, 2> interval_95 = {0, 0};
 };
 
-/// The mean of ObjectPrecision over the frames that show an object.
+/// The mean of ObjectPrecision over the appearances of an object: one in each frame that shows it,
+/// more where a scene has several of its kind.
 struct ObjectScore {
   std::int64_t frames = 0;
   double ap = 0;
@@ -72,8 +73,9 @@ struct EvaluationResult {
   std::int64_t scenes_reused = 0;  ///< found in the folder of results
 };
 
-/// Returns the mean precision over the first 10 ranks and all frictions of the evaluated grasps of
-/// one object: its AP as though it were alone. 0 where it has none.
+/// Returns the mean precision over the first 10 ranks and all frictions of the grasps chosen for
+/// one object, those beyond the frame's last rank included: its AP as though it were alone. 0 where
+/// it has none.
 double ObjectPrecision(const FrameResult& result, int object);
 
 /// Returns the frames' mean, with a bootstrap over their scenes: each round draws as many scenes as

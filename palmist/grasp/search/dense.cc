@@ -9,6 +9,7 @@ namespace {
 
 struct GridPoint {
   float x, y, height;
+  bool is_hidden;
 };
 
 struct Counts {
@@ -28,7 +29,8 @@ Counts Count(const std::vector<GridPoint>& points,
   for (const GridPoint& point : points) {
     if (!(std::abs(point.height) < half_height)) continue;
     const float y = point.y - shift;
-    counts.inner += IsInside(point, c.base, c.tips, y, c.inner_low, c.inner_high);
+    counts.inner +=
+        !point.is_hidden && IsInside(point, c.base, c.tips, y, c.inner_low, c.inner_high);
     counts.touched += IsInside(point, c.base, c.tips, y, c.outer_low, c.inner_low) ||
                       IsInside(point, c.base, c.tips, y, c.inner_high, c.outer_high) ||
                       IsInside(point, c.back, c.base, y, c.outer_low, c.outer_high);
@@ -85,7 +87,7 @@ float OffsetOfMiddle(const std::vector<GridPoint>& points,
   float low = static_cast<float>(c.inner_high);
   float high = static_cast<float>(c.inner_low);
   for (const GridPoint& point : points) {
-    if (std::abs(point.height) < static_cast<float>(space.half_height_m) &&
+    if (!point.is_hidden && std::abs(point.height) < static_cast<float>(space.half_height_m) &&
         IsInside(point, c.base, c.tips, point.y, c.inner_low, c.inner_high)) {
       low = std::min(low, point.y);
       high = std::max(high, point.y);
@@ -100,19 +102,24 @@ std::vector<std::optional<FasFit>> SearchWidthAndDistanceDensely(
     std::span<const Vector3d> points,
     std::span<const Candidate> candidates,
     const Gripper& gripper,
-    const FasOptions& options) {
+    const FasOptions& options,
+    std::span<const Vector3d> hidden) {
   const SearchSpace space = MakeSearchSpace(gripper, options);
   std::vector<std::optional<FasFit>> fits(candidates.size());
   if (space.settings.empty()) return fits;
-  std::vector<GridPoint> grid_points(points.size());
+  std::vector<GridPoint> grid_points;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const GripperFrame frame(candidates[i], space);
-    for (std::size_t k = 0; k < points.size(); ++k) {
-      const float dx = static_cast<float>(points[k].x()) - frame.p[0];
-      const float dy = static_cast<float>(points[k].y()) - frame.p[1];
-      const float dz = static_cast<float>(points[k].z()) - frame.p[2];
-      grid_points[k] = {frame.GridX(dx, dy, dz), frame.GridY(dx, dy, dz), frame.Height(dx, dy, dz)};
-    }
+    grid_points.clear();
+    const auto place = [&](const Vector3d& point, bool is_hidden) {
+      const float dx = static_cast<float>(point.x()) - frame.p[0];
+      const float dy = static_cast<float>(point.y()) - frame.p[1];
+      const float dz = static_cast<float>(point.z()) - frame.p[2];
+      grid_points.push_back(
+          {frame.GridX(dx, dy, dz), frame.GridY(dx, dy, dz), frame.Height(dx, dy, dz), is_hidden});
+    };
+    for (const Vector3d& point : points) place(point, false);
+    for (const Vector3d& point : hidden) place(point, true);
     fits[i] =
         FirstFit(grid_points, candidates[i], gripper, options, space, 0, space.settings.size(), 0);
     if (!fits[i] || !options.is_centered) continue;

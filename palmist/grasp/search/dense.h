@@ -16,6 +16,7 @@ std::vector<std::optional<FasFit>> SearchWidthAndDistanceDensely(
     std::span<const Vector3d> points,
     std::span<const Candidate> candidates,
     const Gripper& gripper,
-    const FasOptions& options);
+    const FasOptions& options,
+    std::span<const Vector3d> hidden = {});
 
 }  // namespace palmist::grasp

@@ -1,10 +1,13 @@
 #include "palmist/grasp/search/detect.h"
 
+#include <algorithm>
 #include <chrono>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "palmist/base/error.h"
+#include "palmist/grasp/core/cell.h"
 
 namespace palmist::grasp {
 namespace {
@@ -48,6 +51,26 @@ Result<void> CheckDetection(const DepthImage& depth,
   return {};
 }
 
+/// Returns voxels of the space behind the points, as seen from the origin, above the table.
+std::vector<Vector3d> BehindPoints(std::span<const Vector3d> points,
+                                   const std::optional<Plane>& table,
+                                   double depth_m,
+                                   double voxel_m) {
+  std::vector<Vector3d> behind;
+  std::unordered_set<std::uint64_t> seen;
+  for (const Vector3d& point : points) seen.insert(CellKey(CellOf(point, voxel_m)));
+  const int steps = static_cast<int>(depth_m / voxel_m);
+  for (const Vector3d& point : points) {
+    const Vector3d step = voxel_m * point.stableNormalized();
+    for (int k = 1; k <= steps; ++k) {
+      const Vector3d place = point + k * step;
+      if (table && table->SignedDistance(place) < 0) break;
+      if (seen.insert(CellKey(CellOf(place, voxel_m))).second) behind.push_back(place);
+    }
+  }
+  return behind;
+}
+
 }  // namespace
 
 double DepthNoise(double z_m) { return 0.0012 + 0.0019 * (z_m - 0.4) * (z_m - 0.4); }
@@ -84,6 +107,8 @@ Result<DetectionScene> PrepareScene(const DepthImage& depth,
   scene.objects = VoxelDownsample(wanted, options.fas.cell_m).points;
   scene.obstacles = VoxelDownsample(others, options.fas.cell_m).points;
   scene.obstacles.insert(scene.obstacles.end(), scene.objects.begin(), scene.objects.end());
+  scene.hidden =
+      BehindPoints(scene.obstacles, scene.table, options.hidden_depth_m, options.fas.cell_m);
   clock.Stop("voxels");
   return scene;
 }
@@ -99,9 +124,10 @@ Detection DetectAmong(const DetectionScene& scene,
   StageClock clock(detection.times);
   FasOptions fas = options.fas;
   fas.table = scene.table;
+  fas.max_width_m = std::max(fas.min_width_m, options.gripper.max_opening_m);
   GraspGroup found;
-  for (std::optional<FasFit>& fit :
-       SearchWidthAndDistance(FasScene(scene.obstacles), candidates, options.gripper, fas, pool)) {
+  for (std::optional<FasFit>& fit : SearchWidthAndDistance(
+           FasScene(scene.obstacles, scene.hidden), candidates, options.gripper, fas, pool)) {
     if (fit) found.push_back(fit->grasp);
   }
   detection.fits = found.size();
@@ -135,7 +161,9 @@ Result<Detection> DetectWithOrientations(const DepthImage& depth,
   if (options.uses_antipodal) {
     const std::vector<Vector3d> normals =
         EstimateNormals(scene.objects, options.normal_radius_m, pool);
-    append(AntipodalCandidates(scene.objects, normals, down, tips_m, options.antipodal));
+    AntipodalOptions antipodal = options.antipodal;
+    antipodal.max_width_m = options.gripper.max_opening_m;
+    append(AntipodalCandidates(scene.objects, normals, down, tips_m, antipodal));
   }
   // From behind, a gripper would move through what the camera cannot see.
   std::erase_if(candidates, [](const Candidate& candidate) {

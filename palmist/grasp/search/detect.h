@@ -19,33 +19,32 @@
 
 namespace palmist::grasp {
 
-/// A box along the camera's axes, in metres.
-struct WorkspaceBox {
-  Vector3d lower_m, upper_m;
-};
-
 enum class TableMode {
   kNone,   ///< there is none: what the camera sees is objects
   kAuto,   ///< the plane with the most points, if one has enough
-  kGiven,  ///< DetectOptions::fas.table
+  kGiven,  ///< DetectOptions::fas.table, which is not looked at otherwise
 };
 
 struct DetectOptions {
   Gripper gripper;
+  /// Widths go up to what the gripper opens to, `fas.max_width_m` is not looked at.
   FasOptions fas{.width_cost_per_m = 1, .distance_gain_per_m = 1};
   /// One byte a pixel, not 0 where grasps are wanted; empty: everywhere. Points outside are still
   /// obstacles.
   std::vector<std::uint8_t> workspace_mask;
-  std::optional<WorkspaceBox> workspace_box;  ///< likewise
+  std::optional<Box> workspace_box;  ///< along the camera's axes; likewise
   TableMode table = TableMode::kAuto;
   PlaneOptions plane;
   /// Points less than this above the table are the table's, plus three standard deviations of the
   /// depth there (DepthNoise).
   double table_margin_m = 0.004;
+  /// What the camera sees is taken to be so thick along its ray, above the table: fingers stay out
+  /// of it. 0: only what is seen is there.
+  double hidden_depth_m = 0.04;
   bool uses_top_down = true, uses_random = false, uses_antipodal = true;
   TopDownOptions top_down;
   RandomOptions random;
-  AntipodalOptions antipodal;
+  AntipodalOptions antipodal;    ///< likewise
   std::vector<Candidate> given;  ///< further ones, in the camera's frame
   double normal_radius_m = 0.015;
   NmsOptions nms{.is_symmetric = true};
@@ -62,6 +61,7 @@ struct DetectionScene {
   std::optional<Plane> table;       ///< its normal towards the camera
   std::vector<Vector3d> obstacles;  ///< voxels above the table, everywhere
   std::vector<Vector3d> objects;    ///< those of the workspace
+  std::vector<Vector3d> hidden;     ///< behind the obstacles, see DetectOptions::hidden_depth_m
 };
 
 struct StageTime {
@@ -94,7 +94,7 @@ Detection DetectAmong(const DetectionScene& scene,
                       ThreadPool& pool);
 
 /// Returns the grasps that shape alone suggests (orientations.h), and those among the given
-/// candidates; none where nothing fits or
+/// candidates, all of those that approach away from the camera; none where nothing fits or
 /// nothing stands on the table. Top-down is along minus the table's normal, without a table along
 /// the camera's axis.
 /// @returns errors as PrepareScene

@@ -42,62 +42,27 @@ class TableTest {
   double slope_x_ = 0, slope_y_ = 0;
 };
 
-/// The search of one worker, with its buffers.
-class Searcher {
+/// Counts the points of a scene in the boxes of one candidate after another.
+class PointCounter {
  public:
-  Searcher(const FasScene& scene,
-           const Gripper& gripper,
-           const FasOptions& options,
-           const SearchSpace& space)
-      : scene_(scene), gripper_(gripper), options_(options), space_(space) {
-    const GripperCells& widest = space.settings[space.widths - 1].cells;
-    margin_y_ = options.is_centered ? widest.inner_high - space.origin_y : 0;
-    const double x = std::max(space.origin_x, space.cells_x - space.origin_x) * space.cell_m;
-    const double y = (space.origin_y + margin_y_) * space.cell_m;
-    reach_m_ = std::sqrt(x * x + y * y + space.half_height_m * space.half_height_m);
+  PointCounter(const PointBins& points, const SearchSpace& space, int margin_y, double reach_m)
+      : points_(points), space_(space), margin_y_(margin_y), reach_m_(reach_m) {
     sums_.assign(static_cast<std::size_t>(space.cells_x + 1) * (space.cells_y + 1), 0);
   }
 
-  std::optional<FasFit> Search(const Candidate& candidate) {
-    if (!candidate.p_CG.allFinite() || !candidate.R_CG.allFinite()) return std::nullopt;
-    if (!has_place_ || candidate.p_CG != place_) {
-      place_ = candidate.p_CG;
-      has_place_ = true;
-      bins_.clear();
-      // Float and the rotation's own error may move a point by far less than this.
-      scene_.BinsNear(place_, reach_m_ + 1e-4, bins_);
-    }
-    const GripperFrame frame(candidate, space_);
-    const TableTest table(candidate, gripper_, options_);
-    GatherSlab(frame);
-    CountPoints(0);
-    const int best = FirstFit(0, static_cast<int>(space_.settings.size()), table, 0);
-    if (best < 0) return std::nullopt;
-
-    const GripperCells& cells = space_.settings[best].cells;
-    const int inner_points = Inner(cells);
-    if (options_.is_centered) {
-      const float shift = OffsetOfMiddle(cells);
-      const double shift_m = shift * space_.cell_m;
-      CountPoints(shift);
-      const int first = best - best % space_.widths;
-      const int centered = FirstFit(first, first + space_.widths, table, shift_m);
-      if (centered >= 0) {
-        const Setting& setting = space_.settings[centered];
-        return internal::MakeFit(
-            candidate, gripper_, options_, setting, shift_m, Inner(setting.cells));
-      }
-    }
-    return internal::MakeFit(candidate, gripper_, options_, space_.settings[best], 0, inner_points);
+  /// Finds what a gripper at the place may reach.
+  void MoveTo(const Vector3d& place) {
+    bins_.clear();
+    // Float and the rotation's own error may move a point by far less than this.
+    points_.BinsNear(place, reach_m_ + 1e-4, bins_);
   }
 
- private:
-  /// Fills slab_x_, slab_y_ with the grid positions of the points that may matter.
-  void GatherSlab(const GripperFrame& frame) {
+  /// Finds the grid positions of the points that may matter to the candidate.
+  void Gather(const GripperFrame& frame) {
     const float half_height = static_cast<float>(space_.half_height_m);
-    const float bin_limit = half_height + scene_.bin_radius_m() + 1e-4f;
+    const float bin_limit = half_height + points_.bin_radius_m() + 1e-4f;
     std::size_t n = 0;
-    for (const FasScene::Bin& bin : bins_) {
+    for (const PointBins::Bin& bin : bins_) {
       const float height = frame.Height(
           bin.center[0] - frame.p[0], bin.center[1] - frame.p[1], bin.center[2] - frame.p[2]);
       if (!(std::abs(height) < bin_limit)) continue;
@@ -107,9 +72,9 @@ class Searcher {
           buffer->resize(2 * (n + count));
         }
       }
-      std::copy_n(scene_.x().begin() + bin.begin, count, near_x_.begin() + n);
-      std::copy_n(scene_.y().begin() + bin.begin, count, near_y_.begin() + n);
-      std::copy_n(scene_.z().begin() + bin.begin, count, near_z_.begin() + n);
+      std::copy_n(points_.x().begin() + bin.begin, count, near_x_.begin() + n);
+      std::copy_n(points_.y().begin() + bin.begin, count, near_y_.begin() + n);
+      std::copy_n(points_.z().begin() + bin.begin, count, near_z_.begin() + n);
       n += count;
     }
     for (std::size_t i = 0; i < n; ++i) {
@@ -136,8 +101,10 @@ class Searcher {
 
   /// Makes sums_[x][y] the number of the slab's points in cells below x and y, with the grid moved
   /// by `shift` cells along y.
-  void CountPoints(float shift) {
+  void Count(float shift) {
     const int stride = space_.cells_y + 1;
+    is_empty_ = slab_size_ == 0;
+    if (is_empty_) return;
     std::fill(sums_.begin(), sums_.end(), 0);
     const float end_y = static_cast<float>(space_.cells_y);
     for (std::size_t i = 0; i < slab_size_; ++i) {
@@ -159,29 +126,14 @@ class Searcher {
     }
   }
 
-  int CountBox(int x0, int x1, int y0, int y1) const {
-    const int stride = space_.cells_y + 1;
-    const std::int32_t* low = &sums_[static_cast<std::size_t>(x0) * stride];
-    const std::int32_t* high = &sums_[static_cast<std::size_t>(x1) * stride];
-    return high[y1] - high[y0] - low[y1] + low[y0];
-  }
-
   int Inner(const GripperCells& cells) const {
     return CountBox(cells.base, cells.tips, cells.inner_low, cells.inner_high);
   }
 
-  /// Returns the first of the settings [begin, end) that fits, or -1.
-  int FirstFit(int begin, int end, const TableTest& table, double shift_m) const {
-    for (int i = begin; i < end; ++i) {
-      const Setting& setting = space_.settings[i];
-      const GripperCells& c = setting.cells;
-      const int inner = Inner(c);
-      if (inner < setting.min_inner_points) continue;
-      const int touched = CountBox(c.base, c.tips, c.outer_low, c.outer_high) - inner +
-                          CountBox(c.back, c.base, c.outer_low, c.outer_high);
-      if (touched < options_.collision_points && table.IsClear(setting, shift_m)) return i;
-    }
-    return -1;
+  /// Returns the points in fingers and back, of which there are `inner` between the fingers.
+  int Touched(const GripperCells& c, int inner) const {
+    return CountBox(c.base, c.tips, c.outer_low, c.outer_high) - inner +
+           CountBox(c.back, c.base, c.outer_low, c.outer_high);
   }
 
   /// Returns how far the middle between the outermost inner points is from the grid's, in cells.
@@ -200,23 +152,117 @@ class Searcher {
     return 0.5f * (low + high) - static_cast<float>(space_.origin_y);
   }
 
-  const FasScene& scene_;
-  const Gripper& gripper_;
-  const FasOptions& options_;
+ private:
+  int CountBox(int x0, int x1, int y0, int y1) const {
+    if (is_empty_) return 0;
+    const int stride = space_.cells_y + 1;
+    const std::int32_t* low = &sums_[static_cast<std::size_t>(x0) * stride];
+    const std::int32_t* high = &sums_[static_cast<std::size_t>(x1) * stride];
+    return high[y1] - high[y0] - low[y1] + low[y0];
+  }
+
+  const PointBins& points_;
   const SearchSpace& space_;
-  int margin_y_ = 0;    ///< cells that the grid may be moved by
-  double reach_m_ = 0;  ///< points farther away are in no box
-  Vector3d place_ = Vector3d::Zero();
-  bool has_place_ = false;
-  std::vector<FasScene::Bin> bins_;
+  int margin_y_;    ///< cells that the grid may be moved by
+  double reach_m_;  ///< points farther away are in no box
+  std::vector<PointBins::Bin> bins_;
   std::vector<float> near_x_, near_y_, near_z_, slab_x_, slab_y_;
   std::size_t slab_size_ = 0;
   std::vector<std::int32_t> sums_;
+  bool is_empty_ = true;
+};
+
+/// Returns the cells that the grid may be moved by along y.
+int MarginOf(const FasOptions& options, const SearchSpace& space) {
+  if (!options.is_centered) return 0;
+  return space.settings[space.widths - 1].cells.inner_high - space.origin_y;
+}
+
+double ReachOf(const SearchSpace& space, int margin_y) {
+  const double x = std::max(space.origin_x, space.cells_x - space.origin_x) * space.cell_m;
+  const double y = (space.origin_y + margin_y) * space.cell_m;
+  return std::sqrt(x * x + y * y + space.half_height_m * space.half_height_m);
+}
+
+/// The search of one worker, with its buffers.
+class Searcher {
+ public:
+  Searcher(const FasScene& scene,
+           const Gripper& gripper,
+           const FasOptions& options,
+           const SearchSpace& space)
+      : gripper_(gripper),
+        options_(options),
+        space_(space),
+        margin_y_(MarginOf(options, space)),
+        seen_(scene.seen, space, margin_y_, ReachOf(space, margin_y_)),
+        hidden_(scene.hidden, space, margin_y_, ReachOf(space, margin_y_)) {}
+
+  std::optional<FasFit> Search(const Candidate& candidate) {
+    if (!candidate.p_CG.allFinite() || !candidate.R_CG.allFinite()) return std::nullopt;
+    if (!has_place_ || candidate.p_CG != place_) {
+      place_ = candidate.p_CG;
+      has_place_ = true;
+      seen_.MoveTo(place_);
+      hidden_.MoveTo(place_);
+    }
+    const GripperFrame frame(candidate, space_);
+    const TableTest table(candidate, gripper_, options_);
+    seen_.Gather(frame);
+    hidden_.Gather(frame);
+    Count(0);
+    const int best = FirstFit(0, static_cast<int>(space_.settings.size()), table, 0);
+    if (best < 0) return std::nullopt;
+
+    const GripperCells& cells = space_.settings[best].cells;
+    const int inner_points = seen_.Inner(cells);
+    if (options_.is_centered) {
+      const float shift = seen_.OffsetOfMiddle(cells);
+      const double shift_m = shift * space_.cell_m;
+      Count(shift);
+      const int first = best - best % space_.widths;
+      const int centered = FirstFit(first, first + space_.widths, table, shift_m);
+      if (centered >= 0) {
+        const Setting& setting = space_.settings[centered];
+        return internal::MakeFit(
+            candidate, gripper_, options_, setting, shift_m, seen_.Inner(setting.cells));
+      }
+    }
+    return internal::MakeFit(candidate, gripper_, options_, space_.settings[best], 0, inner_points);
+  }
+
+ private:
+  void Count(float shift) {
+    seen_.Count(shift);
+    hidden_.Count(shift);
+  }
+
+  /// Returns the first of the settings [begin, end) that fits, or -1.
+  int FirstFit(int begin, int end, const TableTest& table, double shift_m) const {
+    for (int i = begin; i < end; ++i) {
+      const Setting& setting = space_.settings[i];
+      const GripperCells& cells = setting.cells;
+      const int inner = seen_.Inner(cells);
+      if (inner < setting.min_inner_points) continue;
+      const int touched =
+          seen_.Touched(cells, inner) + hidden_.Touched(cells, hidden_.Inner(cells));
+      if (touched < options_.collision_points && table.IsClear(setting, shift_m)) return i;
+    }
+    return -1;
+  }
+
+  const Gripper& gripper_;
+  const FasOptions& options_;
+  const SearchSpace& space_;
+  int margin_y_;
+  PointCounter seen_, hidden_;
+  Vector3d place_ = Vector3d::Zero();
+  bool has_place_ = false;
 };
 
 }  // namespace
 
-FasScene::FasScene(std::span<const Vector3d> points) {
+PointBins::PointBins(std::span<const Vector3d> points) {
   std::vector<Vector3d> kept;
   kept.reserve(points.size());
   for (const Vector3d& point : points) {
@@ -259,7 +305,7 @@ FasScene::FasScene(std::span<const Vector3d> points) {
   }
 }
 
-void FasScene::BinsNear(const Vector3d& place, double radius_m, std::vector<Bin>& found) const {
+void PointBins::BinsNear(const Vector3d& place, double radius_m, std::vector<Bin>& found) const {
   if (x_.empty()) return;
   std::array<int, 3> first, last;
   for (int i = 0; i < 3; ++i) {

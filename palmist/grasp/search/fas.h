@@ -18,15 +18,15 @@
 
 namespace palmist::grasp {
 
-/// The points that a gripper may touch or hold, sorted for lookups; made once a frame.
-class FasScene {
+/// Points sorted for lookups.
+class PointBins {
  public:
   /// No gripper reaches farther, and no depth camera sees so far.
   static constexpr double kFarthest_m = 100;
 
   /// Copies the points (voxels of FasOptions::cell_m, in the camera's frame) as float; those that
   /// are not finite, or farther than kFarthest_m along an axis, are left out.
-  explicit FasScene(std::span<const Vector3d> points);
+  explicit PointBins(std::span<const Vector3d> points);
 
   std::size_t size() const { return x_.size(); }
 
@@ -53,6 +53,16 @@ class FasScene {
   std::vector<float> x_, y_, z_;
 };
 
+/// The points that a gripper may touch or hold, made once a frame. What is hidden can be touched
+/// only: it is what may fill the space behind that which the camera sees.
+struct FasScene {
+  explicit FasScene(std::span<const Vector3d> seen_points,
+                    std::span<const Vector3d> hidden_points = {})
+      : seen(seen_points), hidden(hidden_points) {}
+
+  PointBins seen, hidden;
+};
+
 /// A candidate with the width and distance that fit.
 struct FasFit {
   /// p_CG is the candidate's, moved by the distance along the approach and, where centred, along
@@ -67,12 +77,12 @@ struct FasFit {
 /// Returns for each candidate its fit, or none where no width and distance fits.
 ///
 /// A setting fits where its fingers and back (search_space.h) hold fewer than `collision_points`
-/// points together, its inner box at least `min_inner_points` (or the share), and no corner of the
-/// gripper and its sweep, by its true measures, is nearer to the table plane than the clearance. Of
-/// those that fit, the one with the largest distance is taken, and of these the smallest width.
-/// Where `is_centered`, the grid is then moved along the opening to the middle between the
-/// outermost points of the inner box, and the smallest width that fits at that distance is taken;
-/// the grasp stays where it was if none does.
+/// points together, its inner box at least `min_inner_points` seen ones (or the share), and no
+/// corner of the gripper and its sweep, by its true measures, is nearer to the table plane than the
+/// clearance. Of those that fit, the one with the largest distance is taken, and of these the
+/// smallest width. Where `is_centered`, the grid is then moved along the opening to the middle
+/// between the outermost seen points of the inner box, and the smallest width that fits at that
+/// distance is taken; the grasp stays where it was if none does.
 ///
 /// A candidate with numbers that are not finite has no fit. The result does not depend on the
 /// number of threads. Neighbours in `candidates` that share a point are cheaper.

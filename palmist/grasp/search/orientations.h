@@ -20,7 +20,7 @@ namespace palmist::grasp {
 /// each voxel of the smallest size, by steps of a quarter, that leaves no more than `count`.
 std::vector<std::size_t> SampleEvenly(std::span<const Vector3d> points, std::size_t count);
 
-/// Points that hang together: each nearer than a gap to the next.
+/// Points that hang together; see FindClusters.
 struct Cluster {
   std::vector<std::size_t> points;
   Vector3d centroid_m = Vector3d::Zero();

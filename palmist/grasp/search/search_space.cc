@@ -33,8 +33,13 @@ void CheckOptions(const FasOptions& options) {
               options.max_distance_m <= 1,
           "max_distance_m",
           "-1 <= min_distance_m <= max_distance_m <= 1");
-  Require(options.width_step_m > 0, "width_step_m", "a positive length");
-  Require(options.distance_step_m > 0, "distance_step_m", "a positive length");
+  Require(options.width_step_m > 0 && std::isfinite(options.width_step_m),
+          "width_step_m",
+          "a positive length");
+  Require(options.distance_step_m > 0 && std::isfinite(options.distance_step_m),
+          "distance_step_m",
+          "a positive length");
+  Require(std::isfinite(options.table_clearance_m), "table_clearance_m", "a length");
   Require(options.collision_points >= 1, "collision_points", "at least 1 point");
   Require(options.min_inner_points >= 1, "min_inner_points", "at least 1 point");
   Require(options.min_inner_share >= 0 && options.min_inner_share <= 1,

@@ -24,9 +24,9 @@ Vector3d RandomDirection(Rng& rng) {
 TEST(CompatTest, SamplesPerFinger) {
   EXPECT_EQ(compat::SamplesPerFinger(0.08, 0.003), 26);
   EXPECT_EQ(compat::SamplesPerFinger(0.0, 0.003), 3);
-  // 0.057 / 0.003 is 19 in double, 0.057 times its reciprocal less.
-  EXPECT_EQ(static_cast<int>(0.057 / 0.003), 19);
-  EXPECT_EQ(compat::SamplesPerFinger(0.057, 0.003), static_cast<int>((1 / 0.003) * 0.057));
+  EXPECT_EQ(compat::SamplesPerFinger(0.057, 0.003), 19);
+  // The quotient is 10 in double, but not the product with the reciprocal.
+  EXPECT_EQ(compat::SamplesPerFinger(0.03, 0.003), 9);
 }
 
 /// Samples of w0 t² + w1 t + w2 at t = 0, 0.5 and 1 along x from the origin.

@@ -11,6 +11,7 @@
 
 #include "palmist/base/file.h"
 #include "palmist/base/npy.h"
+#include "palmist/base/rng.h"
 #include "palmist/grasp/core/test/random_rotation.h"
 
 namespace palmist::grasp {
@@ -298,6 +299,29 @@ TEST(HandEyeTest, ErrorsNameTheFile) {
   ASSERT_TRUE(WriteFileAtomic(path, "1 2 3").ok());
   EXPECT_THAT(MessageOf(LoadHandEye(path)), HasSubstr("palmist_hand_eye_test.txt: expected"));
   std::filesystem::remove(path);
+}
+
+TEST(FitIntrinsicsTest, FindsTheCameraOfACloud) {
+  const Intrinsics camera = {525, 530, 310.5, 250, 640, 480};
+  DepthImage depth{640, 480, std::vector<float>(640 * 480, 0.0F)};
+  Rng rng(1);
+  for (int i = 0; i < 5000; ++i) {
+    depth.z_m[rng.Integer(std::ssize(depth.z_m))] = static_cast<float>(0.5 + rng.Uniform());
+  }
+  std::vector<Vector3d> points = CloudFromDepth(depth, camera).points;
+  const std::optional<Intrinsics> fit = FitIntrinsics(depth, points);
+  ASSERT_TRUE(fit);
+  EXPECT_NEAR(fit->fx, camera.fx, 1e-3);
+  EXPECT_NEAR(fit->fy, camera.fy, 1e-3);
+  EXPECT_NEAR(fit->cx, camera.cx, 1e-3);
+  EXPECT_NEAR(fit->cy, camera.cy, 1e-3);
+
+  // A cloud in another frame has no such camera, nor one of another number of points.
+  for (Vector3d& point : points) std::swap(point.x(), point.y());
+  EXPECT_FALSE(FitIntrinsics(depth, points));
+  points.pop_back();
+  EXPECT_FALSE(FitIntrinsics(depth, points));
+  EXPECT_FALSE(FitIntrinsics(DepthImage{2, 1, {1, 1}}, std::vector<Vector3d>(2)));
 }
 
 }  // namespace

@@ -102,9 +102,54 @@ int SolidsHeld(const AnalyticScene& scene, const Grasp& grasp, const Gripper& gr
   return held;
 }
 
+/// How many grasps have a finger or the palm in a solid, 3 mm deep or more.
+int CountPenetrating(const AnalyticScene& scene, const Detected& detected) {
+  int count = 0;
+  for (const Grasp& grasp : detected.grasps_W) {
+    bool is_in = false;
+    ForPointsOfGripper(grasp, {}, [&](const Vector3d& point) {
+      for (const Solid& solid : scene.solids) is_in |= IsInSolid(solid, point, 0.003);
+    });
+    count += is_in;
+  }
+  return count;
+}
+
+TEST(DetectTest, StaysOutOfWhatTheCameraCannotSee) {
+  // From the side, so that the far faces are hidden.
+  const Isometry3d X_WC = LookAt({0, -0.5, 0.35}, {0, 0, 0.03});
+  DetectOptions options;
+  options.uses_antipodal = false;
+  options.uses_random = true;
+  options.hidden_depth_m = 0;
+  const Detected blind = DetectIn(Clutter(), options, X_WC);
+  options.hidden_depth_m = DetectOptions().hidden_depth_m;
+  const Detected careful = DetectIn(Clutter(), options, X_WC);
+  const int blind_hits = CountPenetrating(Clutter(), blind);
+  EXPECT_GT(blind_hits, 10);
+  EXPECT_LT(CountPenetrating(Clutter(), careful), blind_hits / 3);
+  EXPECT_GT(careful.grasps_W.size(), 5U);
+}
+
+TEST(DetectTest, OpensAsFarAsTheGripperDoes) {
+  // A cube of 12 cm: too wide for 10 cm, not for a gripper of 14 cm.
+  const AnalyticScene scene{{Standing(ShapeKind::kBox, {0.12, 0.12, 0.12}, 0, 0)}};
+  DetectOptions options;
+  options.hidden_depth_m = 0;
+  const auto opens_across = [](const Detected& detected) {
+    return std::ranges::any_of(detected.grasps_W,
+                               [](const Grasp& grasp) { return grasp.width_m >= 0.12; });
+  };
+  EXPECT_FALSE(opens_across(DetectIn(scene, options)));
+  options.gripper = LoadGripper("robotiq-2f-140").value();
+  EXPECT_TRUE(opens_across(DetectIn(scene, options)));
+}
+
 TEST(DetectTest, OpensAcrossTheNarrowSideOfABox) {
+  DetectOptions options;
+  options.hidden_depth_m = 0;  // no wider than what is seen
   for (const double yaw_rad : {0.0, 0.5, 1.2, 2.4}) {
-    const Detected detected = DetectIn(BoxScene(yaw_rad));
+    const Detected detected = DetectIn(BoxScene(yaw_rad), options);
     ASSERT_FALSE(detected.grasps_W.empty()) << yaw_rad;
     const Grasp& best = detected.grasps_W.front();
     const Vector3d narrow(std::cos(yaw_rad), std::sin(yaw_rad), 0);
@@ -172,7 +217,7 @@ TEST(DetectTest, KeepsToTheWorkspaceButSeesObstaclesOutside) {
   EXPECT_TRUE(std::ranges::any_of(DetectIn(scene).grasps_W,
                                   [](const Grasp& grasp) { return grasp.p_CG.x() > 0; }));
   options.workspace_mask.clear();
-  options.workspace_box = WorkspaceBox{{0, -1, 0}, {1, 1, 2}};
+  options.workspace_box = Box{{0, -1, 0}, {1, 1, 2}};
   const Detected boxed = DetectIn(scene, options);
   ASSERT_FALSE(boxed.grasps_W.empty());
   for (const Grasp& grasp : boxed.grasps_W) EXPECT_GT(grasp.p_CG.x(), 0);
@@ -195,7 +240,7 @@ TEST(DetectTest, RefusesAMaskOrBoxThatDoesNotFit) {
   ASSERT_FALSE(mask.ok());
   EXPECT_EQ(mask.error().field(), "workspace");
   options.workspace_mask.clear();
-  options.workspace_box = WorkspaceBox{{0, 0, 1}, {1, 1, 0}};
+  options.workspace_box = Box{{0, 0, 1}, {1, 1, 0}};
   const auto box = DetectWithOrientations(depth, kCamera, options, pool);
   ASSERT_FALSE(box.ok());
   EXPECT_EQ(box.error().field(), "workspace_box");

@@ -155,6 +155,9 @@ TEST(SearchSpaceTest, RefusesBadOptionsByName) {
   refuses("depth_m", [](FasOptions& o) { o.depth_m = kNan; });
   refuses("width_step_m", [](FasOptions& o) { o.width_step_m = 0; });
   refuses("width_step_m", [](FasOptions& o) { o.width_step_m = 1e-12; });
+  refuses("width_step_m",
+          [](FasOptions& o) { o.width_step_m = std::numeric_limits<double>::infinity(); });
+  refuses("table_clearance_m", [](FasOptions& o) { o.table_clearance_m = kNan; });
   refuses("distance_step_m", [](FasOptions& o) { o.distance_step_m = -1; });
   refuses("max_width_m", [](FasOptions& o) { o.min_width_m = 0.2; });
   refuses("max_distance_m", [](FasOptions& o) { o.max_distance_m = kNan; });
@@ -337,8 +340,15 @@ TEST(FasTest, EqualsTheDenseReferenceOnRandomClouds) {
       options.table = Plane{RandomRotation(rng).col(0), 0};
       options.table->offset_m = options.table->normal.dot(points[0]) - 0.05;
     }
-    const auto fits = Search(points, candidates, gripper, options);
-    ExpectSame(fits, SearchWidthAndDistanceDensely(points, candidates, gripper, options));
+    // Some of the points are behind others.
+    const auto seen =
+        static_cast<std::size_t>(rng.Integer(2) == 0 ? points.size() : points.size() / 2);
+    const auto hidden = std::span(points).subspan(seen);
+    const auto in_sight = std::span(points).first(seen);
+    ThreadPool pool(1);
+    const auto fits =
+        SearchWidthAndDistance(FasScene(in_sight, hidden), candidates, gripper, options, pool);
+    ExpectSame(fits, SearchWidthAndDistanceDensely(in_sight, candidates, gripper, options, hidden));
     fitted += CountFits(fits);
     for (const auto& fit : fits) shifted += fit && fit->shift_m != 0;
     RC_ASSERT(!::testing::Test::HasFailure());
