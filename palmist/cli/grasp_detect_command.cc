@@ -288,6 +288,10 @@ void CheckArguments(const GraspDetectArguments& arguments) {
                      "expected a depth image, or --data with a dataset",
                      "--depth builtin needs no file");
   }
+  if (!arguments.data.empty() && (!arguments.rgb.empty() || arguments.depth_scale)) {
+    throw UsageError(
+        "--data", "has its own colour and depth scale", "leave out --rgb and --depth-scale");
+  }
   if (arguments.data.empty() && (AsksForOracle(arguments) || !arguments.dump.empty() ||
                                  !arguments.scenes.empty() || !arguments.frames.empty())) {
     throw UsageError("--data",

@@ -78,9 +78,10 @@ nlohmann::ordered_json ToJson(const grasp::LabelRun& run) {
 }
 
 std::string FormatRun(const grasp::LabelRun& run, std::string_view what) {
-  std::string text = fmt::format("{} {}s labelled, {} were there, {} failed\n",
+  std::string text = fmt::format("{} {}{} labelled, {} were there, {} failed\n",
                                  run.written.size(),
                                  what,
+                                 run.written.size() == 1 ? "" : "s",
                                  run.skipped.size(),
                                  run.failed.size());
   for (const auto& [number, error] : run.failed) {

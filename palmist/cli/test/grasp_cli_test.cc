@@ -214,7 +214,7 @@ TEST_F(GraspDatasetCliTest, LabelsDetectsAndEvaluates) {
   const Ran labels = Call({"grasp", "label", "--data", data(), "--views", "60", "--spacing", "15"});
   ASSERT_EQ(labels.code, 0) << labels.err << labels.out;
   EXPECT_THAT(labels.out, HasSubstr("3 objects labelled"));
-  EXPECT_THAT(labels.out, HasSubstr("1 scenes labelled"));
+  EXPECT_THAT(labels.out, HasSubstr("1 scene labelled"));
 
   const Ran oracle = Call(Detect({"--scene", "100", "--orientation", "oracle", "--json"}));
   ASSERT_EQ(oracle.code, 0) << oracle.err;
