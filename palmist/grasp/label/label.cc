@@ -14,7 +14,7 @@
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/gripper.h"
-#include "palmist/grasp/core/point_cloud.h"
+#include "palmist/grasp/label/content_key.h"
 #include "palmist/grasp/label/gripper_cells.h"
 
 namespace palmist::grasp {
@@ -94,6 +94,16 @@ class PointLabeller {
   GripperCells cells_;
 };
 
+Result<void> CheckPoints(std::span<const Vector3d> points, const char* what) {
+  if (points.empty()) return InputError(what, "has no points");
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (!points[i].allFinite()) {
+      return InputError(what, fmt::format("point {} is not finite", i));
+    }
+  }
+  return {};
+}
+
 Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
                                  std::span<const Vector3d> cloud_O,
                                  std::span<const Vector3d> points_O,
@@ -149,7 +159,7 @@ Result<void> CheckOptions(const LabelOptions& options) {
         Range{"resolution_m", options.resolution_m, 1e-5, 1},
         Range{"cloud_spacing_m", options.cloud_spacing_m, 1e-4, kWidthStep_m},
         Range{"seed", static_cast<double>(options.seed), 0, std::numeric_limits<int>::max()},
-        Range{"threads", static_cast<double>(options.threads), 1, 1024}}) {
+        Range{"threads", static_cast<double>(options.threads), 1, 4096}}) {
     if (!(value >= least && value <= most)) {
       return UsageError(option, fmt::format("expected {} to {}, got {}", least, most, value));
     }
@@ -195,24 +205,21 @@ Result<ObjectLabels> LabelObject(const TriangleMesh& mesh, const LabelOptions& o
                            SampleSurface(mesh, options.spacing_m, options.seed));
   PALMIST_ASSIGN_OR_RETURN(const SurfaceSamples cloud,
                            SampleSurface(mesh, options.cloud_spacing_m, options.seed));
-  return LabelPoints(grid, cloud.points, points.points, options);
+  PALMIST_ASSIGN_OR_RETURN(ObjectLabels labels,
+                           LabelPoints(grid, cloud.points, points.points, options));
+  labels.key = KeyOf(mesh);
+  return labels;
 }
 
 Result<ObjectLabels> LabelObject(const SignedDistanceGrid& grid,
                                  std::span<const Vector3d> cloud_O,
+                                 std::span<const Vector3d> points_O,
                                  const LabelOptions& options) {
   CheckOptions(options).value();
   PALMIST_RETURN_IF_ERROR(CheckGrid(grid, "grid"));
-  if (cloud_O.empty()) return InputError("cloud", "has no points");
-  for (std::size_t i = 0; i < cloud_O.size(); ++i) {
-    if (!cloud_O[i].allFinite()) {
-      return InputError("cloud", fmt::format("point {} is not finite", i));
-    }
-  }
-  PointCloud cloud;
-  cloud.points.assign(cloud_O.begin(), cloud_O.end());
-  const PointCloud points = VoxelDownsample(cloud, options.spacing_m);
-  return LabelPoints(grid, cloud_O, points.points, options);
+  PALMIST_RETURN_IF_ERROR(CheckPoints(cloud_O, "cloud"));
+  PALMIST_RETURN_IF_ERROR(CheckPoints(points_O, "points"));
+  return LabelPoints(grid, cloud_O, points_O, options);
 }
 
 }  // namespace palmist::grasp

@@ -65,6 +65,7 @@ struct ObjectLabels {
   LabelOptions options;
   std::vector<Vector3d> points_O;  ///< numbers of float32
   std::vector<GraspLabel> grasps;  ///< by rising cell
+  std::int64_t key = 0;            ///< a hash of what was labelled; 0: not known
 };
 
 /// Returns the directions of a Fibonacci sphere: where the gripper may come from, in the object's
@@ -82,14 +83,16 @@ Grasp GraspOf(const ObjectLabels& labels, const GraspLabel& label);
 /// kWidthStep_m with no point of the cloud in a finger; a grasp is listed where the palm is then
 /// free, too. The friction class is that of the contacts of the line between the finger tips.
 ///
-/// Grasp points are SampleSurface's for a mesh, and the means of voxels for a cloud, which must be
-/// dense against kWidthStep_m. An input error where a mesh has no signed distances
-/// (SignedDistanceFromMesh), where the cloud has no points or some are not finite, and where there
-/// are more than 2³¹ candidates.
+/// Of a mesh, grasp points and cloud are SampleSurface's and the key is the mesh's. Otherwise both
+/// are given, in `points_O` and `cloud_O`, which must be dense against kWidthStep_m; the key is 0,
+/// and spacings and seed are those that the caller took. An input error where a mesh has no signed
+/// distances (SignedDistanceFromMesh), where there are no points or some are not finite, and where
+/// there are more than 2³¹ candidates.
 /// @throws Error (usage) that names an option out of range
 Result<ObjectLabels> LabelObject(const TriangleMesh& mesh, const LabelOptions& options = {});
 Result<ObjectLabels> LabelObject(const SignedDistanceGrid& grid,
                                  std::span<const Vector3d> cloud_O,
+                                 std::span<const Vector3d> points_O,
                                  const LabelOptions& options = {});
 
 /// Returns a usage error that names an option out of range.

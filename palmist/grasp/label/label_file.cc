@@ -15,7 +15,7 @@
 namespace palmist::grasp {
 namespace {
 
-constexpr double kVersion = 1;
+constexpr double kVersion = 2;
 constexpr std::size_t kOptionCount = 11;
 
 std::array<double, kOptionCount> ToNumbers(const LabelOptions& options) {
@@ -34,7 +34,8 @@ std::array<double, kOptionCount> ToNumbers(const LabelOptions& options) {
 
 Result<LabelOptions> OptionsFromNumbers(std::span<const double> numbers) {
   if (numbers.size() != kOptionCount || numbers[0] != kVersion) {
-    return InputError("options", fmt::format("expected {} numbers of version 1", kOptionCount));
+    return InputError("options",
+                      fmt::format("expected {} numbers of version {}", kOptionCount, kVersion));
   }
   for (const std::size_t whole : {2, 3, 4, 7, 10}) {
     // Also false for what is not finite.
@@ -81,7 +82,12 @@ Result<std::span<const T>> Column(const NpzArrays& arrays, const char* name, std
 }
 
 Result<ObjectLabels> LabelsFromArrays(const NpzArrays& arrays) {
+  ObjectLabels labels;
   PALMIST_ASSIGN_OR_RETURN(const auto numbers, Column<double>(arrays, "options", 0));
+  PALMIST_ASSIGN_OR_RETURN(labels.options, OptionsFromNumbers(numbers));
+  PALMIST_ASSIGN_OR_RETURN(const auto key, Column<std::int64_t>(arrays, "key", 0));
+  if (key.size() != 1) return InputError("key", fmt::format("expected 1, got {}", key.size()));
+  labels.key = key[0];
   PALMIST_ASSIGN_OR_RETURN(const auto points, Column<float>(arrays, "points", 3));
   PALMIST_ASSIGN_OR_RETURN(const auto cells, Column<std::int32_t>(arrays, "cell", 0));
   PALMIST_ASSIGN_OR_RETURN(const auto widths, Column<std::uint8_t>(arrays, "width_steps", 0));
@@ -93,8 +99,6 @@ Result<ObjectLabels> LabelsFromArrays(const NpzArrays& arrays) {
                                   widths.size(),
                                   classes.size()));
   }
-  ObjectLabels labels;
-  PALMIST_ASSIGN_OR_RETURN(labels.options, OptionsFromNumbers(numbers));
   for (std::size_t i = 0; i < points.size(); i += 3) {
     labels.points_O.emplace_back(points[i], points[i + 1], points[i + 2]);
     if (!labels.points_O.back().allFinite()) {
@@ -164,6 +168,7 @@ Result<void> WriteGraspLabels(const std::string& path, const ObjectLabels& label
   const auto grasps = static_cast<std::int64_t>(labels.grasps.size());
   NpzArrays arrays;
   arrays["options"] = MakeNpyArray<double>({kOptionCount}, options);
+  arrays["key"] = MakeNpyArray<std::int64_t>({1}, std::span(&labels.key, 1));
   arrays["points"] = Array({points, 3}, FlatPoints(labels));
   arrays["cell"] = Array({grasps}, cells);
   arrays["width_steps"] = Array({grasps}, widths);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
-#include <memory>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -15,7 +15,9 @@
 #include "palmist/base/progress.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/formats/dataset.h"
+#include "palmist/grasp/label/content_key.h"
 #include "palmist/grasp/label/label_file.h"
+#include "palmist/grasp/label/object_cache.h"
 #include "palmist/grasp/label/scene_collisions.h"
 
 namespace palmist::grasp {
@@ -42,83 +44,57 @@ Result<std::vector<int>> ListModels(const std::string& dataset_root) {
   return objects;
 }
 
-Result<ObjectLabels> LabelModel(const Dataset& dataset, int object, const LabelOptions& options) {
-  PALMIST_ASSIGN_OR_RETURN(const TriangleMesh mesh, dataset.ModelMesh(object));
-  std::error_code ignored;
-  if (!std::filesystem::exists(dataset.paths().ModelSdf(object), ignored)) {
-    return LabelObject(mesh, options);
-  }
-  PALMIST_ASSIGN_OR_RETURN(const SignedDistanceGrid grid, dataset.ModelSdf(object));
+/// Returns the labels; grasp points are places on the mesh with and without signed distances.
+Result<ObjectLabels> LabelModel(const LabelledModel& model, const LabelOptions& options) {
+  if (!model.grid) return LabelObject(model.mesh, options);
+  PALMIST_ASSIGN_OR_RETURN(const SurfaceSamples points,
+                           SampleSurface(model.mesh, options.spacing_m, options.seed));
   PALMIST_ASSIGN_OR_RETURN(const SurfaceSamples cloud,
-                           SampleSurface(mesh, options.cloud_spacing_m, options.seed));
-  return LabelObject(grid, cloud.points, options);
+                           SampleSurface(model.mesh, options.cloud_spacing_m, options.seed));
+  PALMIST_ASSIGN_OR_RETURN(ObjectLabels labels,
+                           LabelObject(*model.grid, cloud.points, points.points, options));
+  labels.key = model.key;
+  return labels;
 }
 
-/// Returns whether a file with these labels is there; an error where another one is.
-Result<bool> IsFinished(const std::string& path, const LabelOptions& options) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return false;
-  constexpr const char* kHint = "remove the file to have it made again";
-  const Result<ObjectLabels> labels = ReadGraspLabels(path);
-  if (!labels.ok()) {
-    return InputError(labels.error().field(), labels.error().message(), kHint);
-  }
-  if (!MakeSameLabels(labels->options, options)) {
-    return InputError(path, "was made with other options", kHint);
-  }
-  return true;
+/// Returns what `read` does of a file that a run before wrote, or its error with a hint.
+template <typename T>
+Result<T> ReadKept(const std::string& path, Result<T> (*read)(const std::string&)) {
+  Result<T> kept = read(path);
+  if (kept.ok()) return kept;
+  return InputError(kept.error().field(), kept.error().message(), kRemoveHint);
 }
 
-/// Returns whether the object was labelled now; false where it had been before.
+/// Returns whether the object was labelled now; false where it had been before. An error where a
+/// file with other labels is there.
 Result<bool> LabelUnlessFinished(const Dataset& dataset, int object, const LabelOptions& options) {
   const std::string path = SparseLabelsPath(dataset.paths().root, object);
-  PALMIST_ASSIGN_OR_RETURN(const bool is_finished, IsFinished(path, options));
-  if (is_finished) return false;
-  Result<ObjectLabels> labels = LabelModel(dataset, object, options);
+  std::error_code ignored;
+  const bool is_there = std::filesystem::exists(path, ignored);
+  ObjectLabels kept;
+  if (is_there) {
+    PALMIST_ASSIGN_OR_RETURN(kept, ReadKept(path, &ReadGraspLabels));
+    if (!MakeSameLabels(kept.options, options)) {
+      return InputError(path, "was made with other options", kRemoveHint);
+    }
+  }
+  PALMIST_ASSIGN_OR_RETURN(const LabelledModel model, ReadLabelledModel(dataset, object));
+  if (is_there) {
+    PALMIST_RETURN_IF_ERROR(CheckKey(kept, model, path));
+    return false;
+  }
+  const Result<ObjectLabels> labels = LabelModel(model, options);
   if (!labels.ok()) return labels.error().WithPath(dataset.paths().Model(object));
   PALMIST_RETURN_IF_ERROR(WriteGraspLabels(path, *labels));
   return true;
 }
-
-/// What scenes need of their objects: read once for all scenes of a run.
-class ObjectCache {
- public:
-  explicit ObjectCache(const Dataset& dataset) : dataset_(dataset) {}
-
-  struct Object {
-    ObjectLabels labels;
-    std::vector<Vector3d> cloud_O;
-  };
-
-  Result<std::shared_ptr<const Object>> Load(int id) {
-    std::shared_ptr<const Object>& kept = objects_[id];
-    if (kept != nullptr) return kept;
-    const std::string path = SparseLabelsPath(dataset_.paths().root, id);
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) {
-      return InputError(path, "is missing", "label all objects first");
-    }
-    auto object = std::make_shared<Object>();
-    PALMIST_ASSIGN_OR_RETURN(object->labels, ReadGraspLabels(path));
-    PALMIST_ASSIGN_OR_RETURN(const TriangleMesh mesh, dataset_.ModelMesh(id));
-    const LabelOptions& options = object->labels.options;
-    Result<SurfaceSamples> cloud = SampleSurface(mesh, options.cloud_spacing_m, options.seed);
-    if (!cloud.ok()) return cloud.error().WithPath(dataset_.paths().Model(id));
-    object->cloud_O = std::move(cloud->points);
-    kept = std::move(object);
-    return kept;
-  }
-
- private:
-  const Dataset& dataset_;
-  std::map<int, std::shared_ptr<const Object>> objects_;
-};
 
 /// Where a scene's objects and its table are, in the camera's frame.
 struct ScenePoses {
   std::vector<int> objects;
   std::vector<Isometry3d> X_CO;
   Plane table_C;
+  ContentKey key;  ///< of the numbers as the files have them
 };
 
 Result<ScenePoses> ReadScenePoses(const Dataset& dataset, int scene) {
@@ -141,7 +117,13 @@ Result<ScenePoses> ReadScenePoses(const Dataset& dataset, int scene) {
   ScenePoses poses;
   poses.table_C = {X_TC.linear().row(2).transpose(), -X_TC.translation().z()};
   PALMIST_ASSIGN_OR_RETURN(const std::vector<AnnotatedObject> annotated, dataset.Annotation(id));
+  for (const Matrix4d& matrix : {X_TC0, X_C0C[id.frame]}) {
+    poses.key.Add(std::span(matrix.data(), 16));
+  }
   for (const AnnotatedObject& object : annotated) {
+    poses.key.Add(object.id);
+    poses.key.Add(std::span(object.p_CO.data(), 3));
+    poses.key.Add(std::span(object.quaternion_wxyz));
     PALMIST_ASSIGN_OR_RETURN(
         const Isometry3d X_CO,
         PoseFromMatrix(object.Pose().cast<double>(), dataset.paths().Annotation(id)));
@@ -151,36 +133,28 @@ Result<ScenePoses> ReadScenePoses(const Dataset& dataset, int scene) {
   return poses;
 }
 
-bool FitsLabels(const SceneLabels& scene, std::span<const PlacedObject> objects) {
-  if (scene.objects.size() != objects.size()) return false;
-  for (std::size_t i = 0; i < objects.size(); ++i) {
-    if (scene.objects[i] != objects[i].id ||
-        scene.collides[i].size() != objects[i].labels->grasps.size()) {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// Returns whether the scene was labelled now; false where it had been before.
 Result<bool> LabelScene(const Dataset& dataset, int scene, ObjectCache& cache, int threads) {
   const std::string path = SceneLabelsPath(dataset.paths().root, scene);
-  PALMIST_ASSIGN_OR_RETURN(const ScenePoses poses, ReadScenePoses(dataset, scene));
-  std::vector<PlacedObject> placed;
-  for (std::size_t i = 0; i < poses.objects.size(); ++i) {
-    PALMIST_ASSIGN_OR_RETURN(const auto object, cache.Load(poses.objects[i]));
-    placed.push_back({poses.objects[i], &object->labels, object->cloud_O, poses.X_CO[i]});
-  }
+  PALMIST_ASSIGN_OR_RETURN(ScenePoses poses, ReadScenePoses(dataset, scene));
+  PALMIST_ASSIGN_OR_RETURN(const std::vector<std::int64_t> keys, cache.Begin(poses.objects));
+  poses.key.Add(std::span(keys));
   std::error_code error;
   if (std::filesystem::exists(path, error)) {
-    PALMIST_ASSIGN_OR_RETURN(const SceneLabels kept, ReadSceneLabels(path));
-    if (FitsLabels(kept, placed)) return false;
-    return InputError(path, "is of other labels", "remove the file to have it made again");
+    PALMIST_ASSIGN_OR_RETURN(const SceneLabels kept, ReadKept(path, &ReadSceneLabels));
+    if (kept.key == poses.key.value()) return false;
+    return InputError(path, "is of other labels, poses or table", kRemoveHint);
+  }
+  std::vector<PlacedObject> placed;
+  for (std::size_t i = 0; i < poses.objects.size(); ++i) {
+    PALMIST_ASSIGN_OR_RETURN(const ObjectCache::Object* object, cache.Load(poses.objects[i]));
+    placed.push_back({poses.objects[i], &*object->labels, object->cloud_O, poses.X_CO[i]});
   }
   const std::string folder = std::filesystem::path(path).parent_path().string();
   std::filesystem::create_directories(folder, error);
   if (error) return InputError(folder, "cannot be made: " + error.message());
-  const SceneLabels labels = {poses.objects, SceneCollisions(placed, poses.table_C, threads)};
+  const SceneLabels labels = {
+      poses.objects, SceneCollisions(placed, poses.table_C, threads), poses.key.value()};
   PALMIST_RETURN_IF_ERROR(WriteSceneLabels(path, labels));
   return true;
 }
@@ -242,6 +216,7 @@ Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOption
 }
 
 Result<LabelRun> RunSceneLabels(const std::string& dataset_root, const LabelRunOptions& options) {
+  CheckOptions(options.label).value();
   CheckShard(options);
   PALMIST_ASSIGN_OR_RETURN(const Dataset dataset, Dataset::Open(dataset_root));
   ObjectCache cache(dataset);

@@ -20,7 +20,7 @@ struct LabelRunOptions {
 /// What a run did, by the number of the object or scene, rising.
 struct LabelRun {
   std::vector<int> written;
-  std::vector<int> skipped;                   ///< had a file with the same options
+  std::vector<int> skipped;                   ///< had a file of the same options and contents
   std::vector<std::pair<int, Error>> failed;  ///< left no file; the others were still labelled
 };
 
@@ -31,9 +31,9 @@ std::string SparseLabelsPath(const std::string& dataset_root, int object);
 /// by those signed distances and places on its mesh, others by the mesh alone. A file is written
 /// whole or not at all, and is the same for any number of threads and shards.
 ///
-/// An object whose file was made with other options, or cannot be read, is among the failed. An
-/// input error where ROOT holds no dataset, or no models; kInterrupted after a signal, once the
-/// object in work is written.
+/// An object whose file was made with other options or of another model (ObjectLabels::key), or
+/// cannot be read, is among the failed. An input error where ROOT holds no dataset, or no models;
+/// kInterrupted after a signal, once the object in work is written.
 /// @throws Error (usage) that names an option out of range
 Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOptions& options = {});
 
@@ -42,8 +42,9 @@ std::string SceneLabelsPath(const std::string& dataset_root, int scene);
 
 /// Finds, for each scene of ROOT, which labels of its objects collide with the others or with the
 /// table, where they lie in the first frame of the scene's first camera; writes SceneLabelsPath.
-/// All of its objects must have labels. What is there already and fits the labels is left; all else
-/// as RunLabels, with `label.threads` and the shard of the scenes.
+/// All of its objects must have labels, of the models that are there. A file of the same poses,
+/// table and labels (SceneLabels::key) is left; a scene with another one is among the failed. All
+/// else as RunLabels, with `label.threads` and the shard of the scenes.
 Result<LabelRun> RunSceneLabels(const std::string& dataset_root,
                                 const LabelRunOptions& options = {});
 

@@ -129,6 +129,7 @@ Result<void> WriteSceneLabels(const std::string& path, const SceneLabels& labels
   NpzArrays arrays;
   const std::vector<std::int32_t> numbers(labels.objects.begin(), labels.objects.end());
   arrays["objects"] = MakeNpyArray<std::int32_t>({std::ssize(numbers)}, numbers);
+  arrays["key"] = MakeNpyArray<std::int64_t>({1}, std::span(&labels.key, 1));
   for (std::size_t i = 0; i < labels.collides.size(); ++i) {
     arrays[fmt::format("arr_{}", i)] =
         MakeNpyArray<std::uint8_t>({std::ssize(labels.collides[i])}, labels.collides[i]);
@@ -145,6 +146,12 @@ Result<SceneLabels> ReadSceneLabels(const std::string& path) {
     return InputError(path + ": objects", "expected int32 of the shape (n,)");
   }
   for (const std::int32_t id : objects->second.As<std::int32_t>()) labels.objects.push_back(id);
+  const auto key = arrays.find("key");
+  if (key == arrays.end() || key->second.type != NpyType::kInt64 ||
+      key->second.shape != std::vector<std::int64_t>{1}) {
+    return InputError(path + ": key", "expected int64 of the shape (1,)");
+  }
+  labels.key = key->second.As<std::int64_t>()[0];
   for (std::size_t i = 0; i < labels.objects.size(); ++i) {
     const std::string name = fmt::format("arr_{}", i);
     const auto found = arrays.find(name);

@@ -35,9 +35,10 @@ std::vector<CollisionFlags> SceneCollisions(std::span<const PlacedObject> object
 struct SceneLabels {
   std::vector<int> objects;  ///< their numbers
   std::vector<CollisionFlags> collides;
+  std::int64_t key = 0;  ///< a hash of the poses, the table and the labels; 0: not known
 };
 
-/// Writes flags as a .npz: `objects` int32 (n,), `arr_0` … `arr_n-1` uint8; whole or not at all.
+/// Writes flags as a .npz, whole or not at all; the layout is in README.md.
 Result<void> WriteSceneLabels(const std::string& path, const SceneLabels& labels);
 
 /// Returns the flags of such a file, or an input error that names the array: missing, of another

@@ -25,6 +25,7 @@ ObjectLabels SmallLabels() {
   labels.options.rule = ContactRule::kCompat;
   labels.points_O = {Vector3d(0.25, -0.5, 1), Vector3d(0, 0, 0.125)};
   labels.grasps = {{3, 4, 1}, {15, 20, 0}, {23, 1, 10}};
+  labels.key = -0x123456789abcdef;
   return labels;
 }
 
@@ -37,6 +38,7 @@ TEST(LabelFile, ReadsWhatWasWritten) {
   EXPECT_TRUE(MakeSameLabels(read.options, labels.options));
   EXPECT_EQ(read.points_O, labels.points_O);
   EXPECT_EQ(read.grasps, labels.grasps);
+  EXPECT_EQ(read.key, labels.key);
 }
 
 TEST(LabelFile, KeepsLabelsOfAnObject) {
@@ -111,7 +113,34 @@ TEST(LabelFile, RefusesOtherArrays) {
   changed["width_steps"] = {NpyType::kUint8, {1}, {std::byte{1}}};
   WriteNpz(path, changed).value();
   EXPECT_THAT(ReadGraspLabels(path).error().what(), HasSubstr("1 width_steps"));
+  changed = arrays;
+  const std::vector<std::int64_t> two = {1, 2};
+  changed["key"] = MakeNpyArray<std::int64_t>({2}, two);
+  WriteNpz(path, changed).value();
+  EXPECT_THAT(ReadGraspLabels(path).error().what(), HasSubstr("key: expected 1, got 2"));
   EXPECT_FALSE(ReadGraspLabels(folder.File("missing.npz")).ok());
+}
+
+TEST(LabelFile, RefusesTheVersionWithoutAKey) {
+  const Folder folder;
+  const std::string path = folder.File("labels.npz");
+  WriteGraspLabels(path, SmallLabels()).value();
+  NpzArrays arrays = ReadNpz(path).value();
+  arrays.erase("key");
+  const auto options = arrays["options"].As<double>();
+  std::vector<double> numbers(options.begin(), options.end());
+  numbers[0] = 1;
+  arrays["options"] = MakeNpyArray<double>({std::ssize(numbers)}, numbers);
+  WriteNpz(path, arrays).value();
+  EXPECT_THAT(ReadGraspLabels(path).error().what(), HasSubstr("version 2"));
+}
+
+TEST(LabelFile, SeedsOfTheFuzzerAreOfThisVersion) {
+  const std::string folder = PALMIST_SOURCE_DIR "/palmist/grasp/label/testdata/fuzz/grasp_label/";
+  for (const char* name : {"stored", "deflated", "empty"}) {
+    EXPECT_EQ(Message(ReadGraspLabels(folder + name + ".npz")), "ok");
+  }
+  EXPECT_THAT(Message(ReadGraspLabels(folder + "beyond.npz")), HasSubstr("cell["));
 }
 
 TEST(ToDenseLabels, HasThePublicLayout) {

@@ -12,6 +12,7 @@
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/mesh_shapes.h"
+#include "palmist/grasp/label/content_key.h"
 
 namespace palmist::grasp {
 namespace {
@@ -142,27 +143,36 @@ TEST(LabelObject, DoesNotDependOnTheNumberOfThreads) {
       }));
 }
 
-TEST(LabelObject, TakesDistancesAndACloud) {
+TEST(LabelObject, TakesDistancesACloudAndPoints) {
   const TriangleMesh mesh = SphereMesh(30 * kMm, 64);
   const SignedDistanceGrid grid = SignedDistanceFromMesh(mesh).value();
-  const SurfaceSamples cloud = SampleSurface(mesh, 2.5 * kMm, 0).value();
-  const ObjectLabels labels = LabelObject(grid, cloud.points, Coarse()).value();
-  EXPECT_GT(CountOfClass(labels, 1), 100);
+  const LabelOptions options = Coarse();
+  const SurfaceSamples cloud = SampleSurface(mesh, options.cloud_spacing_m, options.seed).value();
+  const SurfaceSamples points = SampleSurface(mesh, options.spacing_m, options.seed).value();
+  const ObjectLabels labels = LabelObject(grid, cloud.points, points.points, options).value();
+  const ObjectLabels of_mesh = LabelObject(mesh, options).value();
+  EXPECT_EQ(labels.points_O, of_mesh.points_O);
+  EXPECT_EQ(labels.grasps, of_mesh.grasps);
+  EXPECT_EQ(labels.key, 0);
+  EXPECT_EQ(of_mesh.key, KeyOf(mesh));
 }
 
 TEST(LabelObject, RefusesBadInput) {
   EXPECT_THAT(LabelObject(TriangleMesh{}).error().what(), HasSubstr("no faces"));
   const SignedDistanceGrid grid = SignedDistanceFromMesh(SphereMesh(30 * kMm, 16)).value();
-  EXPECT_THAT(LabelObject(grid, {}).error().what(), HasSubstr("no points"));
-  const std::vector<Vector3d> cloud(1, Vector3d(0, std::numeric_limits<double>::quiet_NaN(), 0));
-  EXPECT_THAT(LabelObject(grid, cloud).error().what(), HasSubstr("not finite"));
-  EXPECT_THAT(LabelObject(SignedDistanceGrid{}, cloud).error().what(), HasSubstr("grid"));
+  const std::vector<Vector3d> one(1, Vector3d::Zero());
+  EXPECT_THAT(LabelObject(grid, {}, one).error().what(), HasSubstr("cloud: has no points"));
+  EXPECT_THAT(LabelObject(grid, one, {}).error().what(), HasSubstr("points: has no points"));
+  const std::vector<Vector3d> nan(1, Vector3d(0, std::numeric_limits<double>::quiet_NaN(), 0));
+  EXPECT_THAT(LabelObject(grid, nan, one).error().what(), HasSubstr("cloud: point 0 is not fin"));
+  EXPECT_THAT(LabelObject(grid, one, nan).error().what(), HasSubstr("points: point 0 is not fin"));
+  EXPECT_THAT(LabelObject(SignedDistanceGrid{}, one, one).error().what(), HasSubstr("grid"));
   LabelOptions options;
   options.views = 100000;
   options.angles = 1000;
   options.depths = 8;
   const std::vector<Vector3d> three = {Vector3d::Zero(), Vector3d::UnitX(), Vector3d::UnitY()};
-  EXPECT_THAT(LabelObject(grid, three, options).error().what(), HasSubstr("2^31"));
+  EXPECT_THAT(LabelObject(grid, one, three, options).error().what(), HasSubstr("2^31"));
 }
 
 TEST(LabelObject, NamesAnOptionOutOfRange) {
@@ -173,6 +183,11 @@ TEST(LabelObject, NamesAnOptionOutOfRange) {
   options = {};
   options.max_width_m = std::numeric_limits<double>::quiet_NaN();
   EXPECT_THAT(CheckOptions(options).error().what(), HasSubstr("max_width_m"));
+  options = {};
+  options.threads = 4096;
+  EXPECT_TRUE(CheckOptions(options).ok());
+  options.threads = 4097;
+  EXPECT_THAT(CheckOptions(options).error().what(), HasSubstr("threads"));
 }
 
 }  // namespace

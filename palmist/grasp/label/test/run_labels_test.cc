@@ -3,16 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "palmist/base/file.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/formats/dataset.h"
-#include "palmist/grasp/formats/mesh_file.h"
 #include "palmist/grasp/formats/sdf_text.h"
 #include "palmist/grasp/formats/test/test_files.h"
 #include "palmist/grasp/label/label_file.h"
+#include "palmist/grasp/label/test/label_dataset.h"
 
 namespace palmist::grasp {
 namespace {
@@ -36,11 +37,6 @@ class RunLabelsTest : public ::testing::Test {
     AddModel(paths, 0, BoxMesh(Vector3d(0.03, 0.05, 0.07)));
     AddModel(paths, 2, CylinderMesh(0.02, 0.08, 24));
     AddModel(paths, 11, SphereMesh(0.03, 24));
-  }
-
-  static void AddModel(const DatasetPaths& paths, int object, const TriangleMesh& mesh) {
-    std::filesystem::create_directories(paths.Model(object));
-    WriteObj(paths.ModelObj(object), mesh).value();
   }
 
   std::string root() const { return folder_.File("data"); }
@@ -127,6 +123,57 @@ TEST_F(RunLabelsTest, PrefersTheSignedDistancesOfTheModel) {
   EXPECT_EQ(RunLabels(root(), options_).value().failed.size(), 1U);
   WriteSdfText(paths.ModelSdf(0), SignedDistanceFromMesh(box).value()).value();
   EXPECT_THAT(RunLabels(root(), options_).value().written, ElementsAre(0));
+}
+
+TEST_F(RunLabelsTest, GraspPointsLieOnTheMeshOfAModelWithSignedDistances) {
+  const DatasetPaths paths{root()};
+  const TriangleMesh plate = BoxMesh(Vector3d(0.06, 0.08, 0.002));
+  AddModel(paths, 0, plate);
+  SignedDistanceOptions fine;
+  fine.resolution_m = 0.0005;
+  WriteSdfText(paths.ModelSdf(0), SignedDistanceFromMesh(plate, fine).value()).value();
+  RunLabels(root(), options_).value();
+  const ObjectLabels labels = ReadGraspLabels(SparseLabelsPath(root(), 0)).value();
+  const TriangleMesh mesh = Dataset::Open(root()).value().ModelMesh(0).value();
+  const SurfaceSamples samples =
+      SampleSurface(mesh, options_.label.spacing_m, options_.label.seed).value();
+  ASSERT_EQ(labels.points_O.size(), samples.points.size());
+  bool has_upper = false, has_lower = false;
+  for (std::size_t i = 0; i < samples.points.size(); ++i) {
+    EXPECT_EQ(labels.points_O[i], RoundToFloat(samples.points[i]));
+    has_upper = has_upper || std::abs(labels.points_O[i].z() - 0.001) < 1e-8;
+    has_lower = has_lower || std::abs(labels.points_O[i].z() + 0.001) < 1e-8;
+  }
+  EXPECT_TRUE(has_upper && has_lower);
+}
+
+TEST_F(RunLabelsTest, DoesNotKeepLabelsOfAnotherModel) {
+  const DatasetPaths paths{root()};
+  const TriangleMesh sphere = SphereMesh(0.03, 24);
+  const SignedDistanceGrid grid = SignedDistanceFromMesh(sphere).value();
+  WriteSdfText(paths.ModelSdf(11), grid).value();
+  EXPECT_EQ(RunLabels(root(), options_).value().written.size(), 3U);
+
+  AddModel(paths, 2, CylinderMesh(0.02, 0.081, 24));
+  SignedDistanceGrid changed = grid;
+  changed.values_m[0] += 0.001F;
+  WriteSdfText(paths.ModelSdf(11), changed).value();
+  LabelRun run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.skipped, ElementsAre(0));
+  ASSERT_EQ(run.failed.size(), 2U);
+  EXPECT_EQ(run.failed[0].first, 2);
+  EXPECT_THAT(run.failed[0].second.what(), HasSubstr("002_sparse.npz: was made of another model"));
+  EXPECT_THAT(run.failed[0].second.what(), HasSubstr("remove the file"));
+  EXPECT_EQ(run.failed[1].first, 11);
+
+  std::filesystem::remove(paths.ModelSdf(11));
+  std::filesystem::remove(SparseLabelsPath(root(), 2));
+  run = RunLabels(root(), options_).value();
+  EXPECT_THAT(run.written, ElementsAre(2));
+  ASSERT_EQ(run.failed.size(), 1U);
+  EXPECT_THAT(run.failed[0].second.what(), HasSubstr("another model"));
+  WriteSdfText(paths.ModelSdf(11), grid).value();
+  EXPECT_THAT(RunLabels(root(), options_).value().skipped, ElementsAre(0, 2, 11));
 }
 
 TEST_F(RunLabelsTest, DenseLabelsAreTheDatasets) {

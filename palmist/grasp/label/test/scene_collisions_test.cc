@@ -14,7 +14,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-/// Two boxes of 4 x 6 x 5 cm side by side on a table, z up, seen from a frame that is the table's.
+Isometry3d Pose(const Vector3d& p, double angle_rad, const Vector3d& axis) {
+  Isometry3d X(Eigen::AngleAxisd(angle_rad, axis.normalized()));
+  X.pretranslate(p);
+  return X;
+}
+
+/// Boxes of 4 x 6 x 5 cm.
 class SceneCollisionsTest : public ::testing::Test {
  protected:
   SceneCollisionsTest() {
@@ -26,11 +32,8 @@ class SceneCollisionsTest : public ::testing::Test {
     cloud_ = SampleSurface(mesh, options.cloud_spacing_m, options.seed).value().points;
   }
 
-  PlacedObject At(const Vector3d& p) const {
-    PlacedObject object{0, &labels_, cloud_, Isometry3d::Identity()};
-    object.X_CO.translation() = p;
-    return object;
-  }
+  PlacedObject At(const Isometry3d& X_CO) const { return {0, &labels_, cloud_, X_CO}; }
+  PlacedObject At(const Vector3d& p) const { return At(Pose(p, 0, Vector3d::UnitZ())); }
 
   ObjectLabels labels_;
   std::vector<Vector3d> cloud_;
@@ -59,24 +62,33 @@ bool Collides(const Grasp& grasp,
 }
 
 TEST_F(SceneCollisionsTest, AreThoseOfEachPointAndCorner) {
-  const std::vector<PlacedObject> scene = {At({0, 0, 0.025}), At({0.07, 0.01, 0.025})};
-  const Plane table{Vector3d::UnitZ(), 0};
+  // T is a frame near the table, which is tilted in it; the camera is at X_CT.
+  const Isometry3d X_CT = Pose({0.1, -0.05, 0.6}, 2.4, {1, 0.3, -0.2});
+  const std::vector<Isometry3d> X_TO = {Pose({0, 0, 0.045}, 0.5, {0.2, 1, 0.1}),
+                                        Pose({0.075, 0.01, 0.04}, -0.8, {1, -0.4, 0.9})};
+  const std::vector<PlacedObject> scene = {At(X_CT * X_TO[0]), At(X_CT * X_TO[1])};
+  const Vector3d normal_T = Vector3d(0.2, -0.1, 1).normalized();
+  const Vector3d normal_C = X_CT.linear() * normal_T;
+  const Plane table_C{normal_C, normal_C.dot(X_CT * Vector3d(0.02, 0, -0.002))};
   for (const bool has_table : {false, true}) {
-    const std::optional<Plane> plane = has_table ? std::optional(table) : std::nullopt;
+    const std::optional<Plane> plane = has_table ? std::optional(table_C) : std::nullopt;
     const auto flags = SceneCollisions(scene, plane, 1);
     ASSERT_EQ(flags.size(), 2U);
-    std::vector<Vector3d> others;
-    for (const Vector3d& p : cloud_) others.push_back(p + Vector3d(0.07, 0.01, 0.025));
-    std::size_t differ = 0, collide = 0;
-    for (std::size_t i = 0; i < labels_.grasps.size(); ++i) {
-      const Grasp grasp = Transformed(scene[0].X_CO, GraspOf(labels_, labels_.grasps[i]));
-      differ += Collides(grasp, others, plane) != (flags[0][i] != 0);
-      collide += flags[0][i];
+    for (const std::size_t self : {0, 1}) {
+      ASSERT_EQ(flags[self].size(), labels_.grasps.size());
+      std::vector<Vector3d> others_C;
+      for (const Vector3d& p_O : cloud_) others_C.push_back(scene[1 - self].X_CO * p_O);
+      std::size_t differ = 0, collide = 0;
+      for (std::size_t i = 0; i < labels_.grasps.size(); ++i) {
+        const Grasp grasp = Transformed(scene[self].X_CO, GraspOf(labels_, labels_.grasps[i]));
+        differ += Collides(grasp, others_C, plane) != (flags[self][i] != 0);
+        collide += flags[self][i];
+      }
+      EXPECT_GT(collide, labels_.grasps.size() / 20);
+      EXPECT_LT(collide, labels_.grasps.size() * 19 / 20);
+      // Points are compared in single precision.
+      EXPECT_LE(differ, labels_.grasps.size() / 1000);
     }
-    EXPECT_GT(collide, labels_.grasps.size() / 20);
-    EXPECT_LT(collide, labels_.grasps.size());
-    // Points are compared in single precision.
-    EXPECT_LE(differ, labels_.grasps.size() / 1000);
   }
 }
 
@@ -93,12 +105,21 @@ TEST_F(SceneCollisionsTest, FarObjectsDoNotMatterAndThreadsNeither) {
 TEST_F(SceneCollisionsTest, AreWrittenAndRead) {
   const Folder folder;
   const std::string path = folder.File("flags.npz");
-  const SceneLabels labels = {{3, 7}, {{0, 1, 1}, {}}};
+  const SceneLabels labels = {{3, 7}, {{0, 1, 1}, {}}, -5};
   WriteSceneLabels(path, labels).value();
   const SceneLabels read = ReadSceneLabels(path).value();
   EXPECT_EQ(read.objects, labels.objects);
   EXPECT_EQ(read.collides, labels.collides);
+  EXPECT_EQ(read.key, -5);
 
+  NpzArrays arrays = ReadNpz(path).value();
+  const std::vector<std::int64_t> two = {1, 2};
+  arrays["key"] = MakeNpyArray<std::int64_t>({2}, two);
+  WriteNpz(path, arrays).value();
+  EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("key: expected int64 of the shape (1,)"));
+  arrays.erase("key");
+  WriteNpz(path, arrays).value();
+  EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("key: expected int64 of the shape (1,)"));
   WriteSceneLabels(path, {{3}, {{2}}}).value();
   EXPECT_THAT(Message(ReadSceneLabels(path)), HasSubstr("arr_0: expected 0 or 1"));
   WriteSceneLabels(path, {{3, 4}, {{1}}}).value();
