@@ -45,14 +45,15 @@ struct RawImage {
 
 Result<void> CheckSize(std::int64_t width,
                        std::int64_t height,
-                       std::int64_t bytes_per_pixel,
+                       std::int64_t bits_per_pixel,
                        std::size_t file_bytes) {
   if (width < 1 || height < 1 || width > kMaxPixels || height > kMaxPixels / width) {
     return InputError(
         {},
         fmt::format("expected an image of 1 to {} pixels, got {} x {}", kMaxPixels, width, height));
   }
-  if (width * height * bytes_per_pixel / kMaxCompression > static_cast<std::int64_t>(file_bytes)) {
+  const std::int64_t bytes = width * height * bits_per_pixel / 8;
+  if (bytes / kMaxCompression > static_cast<std::int64_t>(file_bytes)) {
     return InputError(
         {},
         fmt::format(
@@ -155,7 +156,7 @@ Result<RawImage> ParsePng(std::string_view bytes, bool as_rgb) {
                                                                          : "colour or alpha",
                                   image.bits));
   }
-  PALMIST_RETURN_IF_ERROR(CheckSize(width, height, std::max(1, image.bits / 8), bytes.size()));
+  PALMIST_RETURN_IF_ERROR(CheckSize(width, height, image.bits * image.channels, bytes.size()));
   if (as_rgb && !SetPngToRgb(decoder)) return failed();
   if (!UpdatePngInfo(decoder)) return failed();
   image.width = static_cast<int>(width);
@@ -327,8 +328,7 @@ Result<RawImage> ParseTiff(std::string_view bytes) {
             known_layout ? "" : ", in tiles or planes"));
   }
   const std::size_t pixel_bytes = static_cast<std::size_t>(image.channels) * (image.bits / 8);
-  PALMIST_RETURN_IF_ERROR(
-      CheckSize(width, height, static_cast<std::int64_t>(pixel_bytes), bytes.size()));
+  PALMIST_RETURN_IF_ERROR(CheckSize(width, height, image.bits * image.channels, bytes.size()));
   image.width = static_cast<int>(width);
   image.height = static_cast<int>(height);
   image.bytes.resize(image.pixels() * pixel_bytes);
@@ -356,7 +356,7 @@ Result<RawImage> ParseNpyImage(std::string_view bytes) {
   }
   PALMIST_RETURN_IF_ERROR(CheckSize(array.shape[1],
                                     array.shape[0],
-                                    static_cast<std::int64_t>(NpyItemSize(array.type)),
+                                    static_cast<std::int64_t>(NpyItemSize(array.type)) * 8,
                                     bytes.size()));
   RawImage image;
   image.width = static_cast<int>(array.shape[1]);

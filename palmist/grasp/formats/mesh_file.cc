@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <pugixml.hpp>
 #include <set>
@@ -42,11 +43,14 @@ std::optional<Vector3d> ParsePoint(std::string_view line) {
   return point;
 }
 
+Result<void> CheckTriangleCount(std::size_t count) {
+  if (static_cast<std::int64_t>(count) <= kMaxTriangles) return {};
+  return Bad(fmt::format("expected at most {} triangles", kMaxTriangles));
+}
+
 /// Checks, joins vertices, and leaves out triangles without area.
 Result<TriangleMesh> Finish(const TriangleMesh& raw) {
-  if (static_cast<std::int64_t>(raw.triangles.size()) > kMaxTriangles) {
-    return Bad(fmt::format("expected at most {} triangles", kMaxTriangles));
-  }
+  PALMIST_RETURN_IF_ERROR(CheckTriangleCount(raw.triangles.size()));
   TriangleMesh mesh = WeldVertices(raw);
   if (mesh.triangles.empty()) return Bad("it has no faces");
   return mesh;
@@ -128,12 +132,120 @@ Result<TriangleMesh> ParseStl(std::string_view bytes) {
   return Finish(mesh);
 }
 
-/// Ends the walk where elements are nested too deeply for assimp, which calls itself for each.
+/// Elements nested more deeply are refused: assimp calls itself for each.
+constexpr int kMaxDaeDepth = 100;
+
+/// Ends the walk where elements are nested too deeply.
 struct DepthChecker : pugi::xml_tree_walker {
-  bool for_each(pugi::xml_node& /*node*/) override {
-    constexpr int kMaxDepth = 100;
-    return depth() < kMaxDepth;
+  bool for_each(pugi::xml_node& /*node*/) override { return depth() < kMaxDaeDepth; }
+};
+
+/// Counts the nodes that assimp makes of a scene: it copies a node, with all below it, for each
+/// <instance_node> that refers to it.
+class DaeNodeCounter {
+ public:
+  explicit DaeNodeCounter(const pugi::xml_document& document) {
+    // In the order of the file, as assimp does: of two nodes with one id the last counts.
+    for (const pugi::xml_node part : document.child("COLLADA").children()) {
+      const std::string_view name = part.name();
+      if (name == "library_nodes") AddToLibrary(part, "node");
+      if (name == "library_visual_scenes") AddToLibrary(part, "visual_scene");
+      if (name == "scene" && !root_) root_ = FindInLibrary(part.child("instance_visual_scene"));
+    }
+    if (root_) AddToScene(root_);
+    const pugi::xpath_query parts(
+        "descendant::*[self::triangles or self::trifans or self::tristrips or self::polygons or "
+        "self::polylist or self::lines or self::linestrips]");
+    for (const pugi::xpath_node& geometry : document.select_nodes("//geometry")) {
+      largest_mesh_ = std::max(largest_mesh_,
+                               static_cast<std::int64_t>(parts.evaluate_node_set(geometry).size()));
+    }
   }
+
+  /// Returns an error that names the element where nodes refer to themselves, lie too deep or are
+  /// too many.
+  Result<void> Check() {
+    if (!root_) return {};
+    PALMIST_ASSIGN_OR_RETURN(const Extent all, Measure(root_, 1));
+    // Each instance of a mesh gets a list of its parts, most of which have a triangle.
+    if (all.nodes * largest_mesh_ <= kMaxTriangles) return {};
+    return Bad(fmt::format("its {} nodes, instances included, hold meshes of up to {} parts",
+                           all.nodes,
+                           largest_mesh_));
+  }
+
+ private:
+  /// Of a node with all below it, instances included.
+  struct Extent {
+    std::int64_t nodes = 1;  // And what they refer to: meshes, lights, cameras.
+    int depth = 1;
+  };
+
+  void AddToLibrary(const pugi::xml_node& library, const char* element) {
+    for (const pugi::xml_node node : library.children(element)) {
+      library_[node.attribute("id").value()] = node;
+    }
+  }
+
+  void AddToScene(const pugi::xml_node& node) {
+    const char* default_name = node.name() == std::string_view("visual_scene") ? "Scene" : "";
+    scene_.emplace(node.attribute("name").as_string(default_name), node);
+    scene_.emplace(node.attribute("id").value(), node);
+    for (const pugi::xml_node child : node.children("node")) AddToScene(child);
+  }
+
+  /// Returns what the url of `instance` refers to, or nothing.
+  pugi::xml_node FindInLibrary(const pugi::xml_node& instance) const {
+    const std::string_view url = instance.attribute("url").value();
+    const auto found = url.starts_with('#') ? library_.find(url.substr(1)) : library_.end();
+    return found == library_.end() ? pugi::xml_node() : found->second;
+  }
+
+  /// As FindInLibrary, else the first node of the scene with that id or name: assimp does so.
+  pugi::xml_node FindNode(const pugi::xml_node& instance) const {
+    if (const pugi::xml_node node = FindInLibrary(instance)) return node;
+    const std::string_view url = instance.attribute("url").value();
+    const auto found = url.starts_with('#') ? scene_.find(url.substr(1)) : scene_.end();
+    return found == scene_.end() ? pugi::xml_node() : found->second;
+  }
+
+  Result<Extent> Measure(const pugi::xml_node& node, int depth) {
+    const auto [known, is_new] = extents_.try_emplace(node);
+    const auto bad = [&](std::string_view what) {
+      return Bad(
+          fmt::format("<{} id={}> {}", node.name(), Quote(node.attribute("id").value()), what));
+    };
+    if (!is_new && !known->second) return bad("holds itself by an <instance_node>");
+    const Extent start = known->second.value_or(Extent());
+    if (depth + start.depth > kMaxDaeDepth) return bad("is nested too deeply");
+    if (!is_new) return start;
+    Extent extent;
+    for (const pugi::xml_node child : node.children()) {
+      const std::string_view name = child.name();
+      pugi::xml_node below;
+      if (name == "node") below = child;
+      if (name == "instance_node") below = FindNode(child);
+      if (below) {
+        PALMIST_ASSIGN_OR_RETURN(const Extent added, Measure(below, depth + 1));
+        extent.nodes += added.nodes;
+        extent.depth = std::max(extent.depth, added.depth + 1);
+      } else if (name.starts_with("instance_")) {
+        ++extent.nodes;
+      }
+      constexpr std::int64_t kMaxNodes = 100'000;
+      if (extent.nodes > kMaxNodes) {
+        return bad(fmt::format("holds more than {} nodes, instances included", kMaxNodes));
+      }
+    }
+    known->second = extent;
+    return extent;
+  }
+
+  std::map<std::string_view, pugi::xml_node> library_;  // By id.
+  std::map<std::string_view, pugi::xml_node> scene_;    // By id and by name.
+  pugi::xml_node root_;
+  std::int64_t largest_mesh_ = 0;                            // In parts.
+  std::map<pugi::xml_node, std::optional<Extent>> extents_;  // Nothing while it is measured.
 };
 
 std::int64_t CountWords(std::string_view text) {
@@ -142,7 +254,8 @@ std::int64_t CountWords(std::string_view text) {
   return count;
 }
 
-/// Checks what assimp trusts: that each accessor stays within its own array of numbers.
+/// Checks what assimp trusts: that each accessor stays within its own array of numbers, and that
+/// <instance_node> makes no endless or huge tree.
 Result<void> CheckDae(std::string_view bytes) {
   pugi::xml_document document;
   if (const auto parsed = document.load_buffer(bytes.data(), bytes.size()); !parsed) {
@@ -150,6 +263,7 @@ Result<void> CheckDae(std::string_view bytes) {
   }
   DepthChecker checker;
   if (!document.traverse(checker)) return Bad("its elements are nested too deeply");
+  PALMIST_RETURN_IF_ERROR(DaeNodeCounter(document).Check());
   std::set<std::string_view> ids;
   for (const pugi::xpath_node& found : document.select_nodes("//accessor")) {
     const pugi::xml_node accessor = found.node();
@@ -179,6 +293,8 @@ Result<void> CheckDae(std::string_view bytes) {
 
 /// Appends one mesh of a node; `offset` is added to its indices.
 Result<void> AddMesh(const aiMesh& source, const aiMatrix4x4& transform, TriangleMesh& mesh) {
+  // One mesh may belong to many nodes.
+  PALMIST_RETURN_IF_ERROR(CheckTriangleCount(mesh.triangles.size() + source.mNumFaces));
   const auto offset = static_cast<std::uint32_t>(mesh.vertices.size());
   for (unsigned i = 0; i < source.mNumVertices; ++i) {
     const aiVector3D p = transform * source.mVertices[i];
@@ -233,7 +349,10 @@ Result<TriangleMesh> ParseDae(std::string_view bytes) {
 }  // namespace
 
 Result<TriangleMesh> ParseMesh(std::string_view bytes, const std::string& ending) {
-  if (bytes.starts_with("ply\n") || bytes.starts_with("ply\r")) return ParsePlyMesh(bytes);
+  if (bytes.starts_with("ply\n") || bytes.starts_with("ply\r")) {
+    PALMIST_ASSIGN_OR_RETURN(const TriangleMesh mesh, ParsePlyMesh(bytes));
+    return Finish(mesh);
+  }
   if (ending == ".obj") return ParseObj(bytes);
   if (ending == ".stl") return ParseStl(bytes);
   if (ending == ".dae") return ParseDae(bytes);

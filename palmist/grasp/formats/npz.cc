@@ -4,7 +4,10 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <new>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "palmist/base/text.h"
@@ -30,6 +33,13 @@ constexpr std::uint16_t kDeflated = 8;
 constexpr std::uint16_t kEncryptedFlag = 1;
 constexpr std::uint32_t kInZip64 = 0xffffffff;  // "See the ZIP64 field".
 constexpr std::string_view kNpyEnding = ".npy";
+constexpr std::array kNpyTypes = {NpyType::kFloat32,
+                                  NpyType::kFloat64,
+                                  NpyType::kInt32,
+                                  NpyType::kInt64,
+                                  NpyType::kUint8,
+                                  NpyType::kUint16,
+                                  NpyType::kBool};
 
 Error Bad(const std::string& message) { return InputError({}, "bad .npz file: " + message); }
 
@@ -129,6 +139,65 @@ Result<std::vector<Member>> ListMembers(std::string_view bytes) {
   return members;
 }
 
+/// Returns how many bytes the .npy file that begins with `start` has by its header, or nothing
+/// where it has no shape or none of our types.
+std::optional<std::uint64_t> NpyFileBytes(std::string_view start) {
+  constexpr std::size_t kMajorOffset = 6, kLengthOffset = 8, kLengthEnd = 12;
+  if (start.size() < kLengthEnd) return std::nullopt;
+  const bool is_short = start[kMajorOffset] == 1;
+  const std::uint64_t length = is_short ? LoadAs<std::uint16_t>(start.data() + kLengthOffset)
+                                        : LoadAs<std::uint32_t>(start.data() + kLengthOffset);
+  const std::size_t header_offset = is_short ? kLengthEnd - 2 : kLengthEnd;
+  const std::string_view header = Slice(start, header_offset, length);
+  // Returns the text between two marks after a key, of which the last counts, as in ParseNpy.
+  const auto value_of = [&](std::string_view key, std::string_view begin, std::string_view end) {
+    std::string_view rest = header.substr(std::min(header.rfind(key), header.size()));
+    rest.remove_prefix(std::min(rest.find(':'), rest.size()));
+    rest.remove_prefix(std::min(rest.find_first_of(begin), rest.size()));
+    if (rest.empty()) return rest;
+    rest.remove_prefix(1);
+    return rest.substr(0, rest.find_first_of(end));
+  };
+  const std::string_view type = value_of("descr", "'\"", "'\"");
+  const auto known = std::find_if(kNpyTypes.begin(), kNpyTypes.end(), [&](NpyType candidate) {
+    return type == ToString(candidate);
+  });
+  if (known == kNpyTypes.end() || header.find('(') == std::string_view::npos) return std::nullopt;
+  auto bytes = static_cast<std::int64_t>(NpyItemSize(*known));
+  std::string_view shape = value_of("shape", "(", ")");
+  while (!shape.empty()) {
+    std::string_view part = shape.substr(0, shape.find(','));
+    shape.remove_prefix(std::min(part.size() + 1, shape.size()));
+    const std::string_view word = TakeWord(part);
+    if (word.empty()) continue;
+    std::int64_t extent = 0;
+    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), extent);
+    if (status != std::errc() || end != word.data() + word.size() || extent < 0) {
+      return std::nullopt;
+    }
+    const Result<std::int64_t> product = CheckedMul(bytes, extent);
+    if (!product.ok()) return std::nullopt;
+    bytes = *product;
+  }
+  return header_offset + length + static_cast<std::uint64_t>(bytes);
+}
+
+/// Checks that the plain size of a deflated member is what its .npy header says.
+Result<void> CheckPlainSize(std::string_view packed, std::uint64_t plain_bytes) {
+  // Enough for the longest header that ParseNpy takes.
+  constexpr std::uint64_t kStartBytes = 12 + 64 * 1024;
+  const std::string start =
+      InflateStart(packed, Wrapping::kNone, std::min(kStartBytes, plain_bytes));
+  const std::optional<std::uint64_t> npy_bytes = NpyFileBytes(start);
+  if (!npy_bytes) {
+    const auto parsed = ParseNpy(start);
+    return parsed.ok() ? Bad("its .npy header cannot be read") : parsed.error();
+  }
+  if (*npy_bytes == plain_bytes) return {};
+  return Bad(fmt::format(
+      "its .npy header makes {} bytes, the ZIP directory says {}", *npy_bytes, plain_bytes));
+}
+
 Result<NpyArray> ReadMember(std::string_view bytes, const Member& member) {
   const std::string_view header = Slice(bytes, member.header_offset, kLocalHeaderBytes);
   if (header.empty() || LoadAs<std::uint32_t>(header.data()) != kLocalHeader) {
@@ -146,6 +215,7 @@ Result<NpyArray> ReadMember(std::string_view bytes, const Member& member) {
       return Bad(
           fmt::format("{} compressed bytes cannot hold {}", packed.size(), member.plain_bytes));
     }
+    PALMIST_RETURN_IF_ERROR(CheckPlainSize(packed, member.plain_bytes));
     PALMIST_ASSIGN_OR_RETURN(inflated, Inflate(packed, Wrapping::kNone, member.plain_bytes));
     plain = inflated;
   } else if (member.method != kStored) {
@@ -156,28 +226,6 @@ Result<NpyArray> ReadMember(std::string_view bytes, const Member& member) {
     return Bad("its size or its checksum (CRC-32) is wrong");
   }
   return ParseNpy(plain);
-}
-
-std::string Deflate(std::string_view plain) {
-  z_stream stream = {};
-  if (deflateInit2(&stream,
-                   Z_DEFAULT_COMPRESSION,
-                   Z_DEFLATED,
-                   -MAX_WBITS,
-                   MAX_MEM_LEVEL,
-                   Z_DEFAULT_STRATEGY) != Z_OK) {
-    throw std::bad_alloc();
-  }
-  std::string packed(deflateBound(&stream, plain.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(plain.data()));
-  stream.avail_in = static_cast<uInt>(plain.size());
-  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_out = static_cast<uInt>(packed.size());
-  const int status = deflate(&stream, Z_FINISH);
-  PALMIST_ASSERT(status == Z_STREAM_END);
-  packed.resize(stream.total_out);
-  deflateEnd(&stream);
-  return packed;
 }
 
 }  // namespace

@@ -139,6 +139,12 @@ class NumberReader {
     return static_cast<std::int64_t>(bytes);
   }
 
+  /// Returns the most values of `type` that the bytes left can hold.
+  std::int64_t MaxValues(Type type) const {
+    // A digit and a separator each.
+    return is_ascii_ ? room() / 2 : (room() - 1) / static_cast<std::int64_t>(ByteSize(type));
+  }
+
   /// The bytes that are left, with one more for the separator that the last number may lack.
   std::int64_t room() const { return static_cast<std::int64_t>(rest_.size()) + 1; }
 
@@ -205,7 +211,13 @@ Result<void> ReadElement(NumberReader& reader,
     const Property& property = kind.properties[i];
     if (!reader.Read(property.list_size_type.value_or(property.type), scalars[i])) return bad();
     if (!property.list_size_type) continue;
-    if (!(scalars[i] >= 0 && scalars[i] <= static_cast<double>(reader.room()))) return bad();
+    // Written so that NaN is refused, too.
+    if (!(scalars[i] >= 0 && scalars[i] <= static_cast<double>(reader.MaxValues(property.type)))) {
+      return Bad(fmt::format("{} bytes cannot hold a list of {} of element {}",
+                             reader.room() - 1,
+                             scalars[i],
+                             Quote(kind.name)));
+    }
     list.resize(static_cast<std::size_t>(scalars[i]));
     for (double& value : list) {
       if (!reader.Read(property.type, value)) return bad();
@@ -215,7 +227,7 @@ Result<void> ReadElement(NumberReader& reader,
   return {};
 }
 
-Result<Content> Parse(std::string_view bytes) {
+Result<Content> Parse(std::string_view bytes, bool with_faces) {
   PALMIST_ASSIGN_OR_RETURN(const Header header, ParseHeader(bytes));
   NumberReader reader(bytes, header.is_ascii);
   Content content;
@@ -236,7 +248,7 @@ Result<Content> Parse(std::string_view bytes) {
     });
     const auto add_face = [&](const Property& property,
                               const std::vector<double>& corners) -> Result<void> {
-      if (kind.name != "face" ||
+      if (!with_faces || kind.name != "face" ||
           (property.name != "vertex_indices" && property.name != "vertex_index")) {
         return {};
       }
@@ -270,7 +282,7 @@ Result<Content> Parse(std::string_view bytes) {
 }  // namespace
 
 Result<PointCloud> ParsePlyCloud(std::string_view bytes) {
-  PALMIST_ASSIGN_OR_RETURN(Content content, Parse(bytes));
+  PALMIST_ASSIGN_OR_RETURN(Content content, Parse(bytes, false));
   PointCloud& all = content.cloud;
   if (!all.colors.empty() && all.colors.size() != all.size())
     return Bad("colours of some vertices");
@@ -288,7 +300,7 @@ Result<PointCloud> ReadPlyCloud(const std::string& path) {
 }
 
 Result<TriangleMesh> ParsePlyMesh(std::string_view bytes) {
-  PALMIST_ASSIGN_OR_RETURN(Content content, Parse(bytes));
+  PALMIST_ASSIGN_OR_RETURN(Content content, Parse(bytes, true));
   TriangleMesh mesh{std::move(content.cloud.points), {}};
   for (std::size_t i = 0; i < mesh.vertices.size(); ++i) {
     if (!mesh.vertices[i].allFinite()) {

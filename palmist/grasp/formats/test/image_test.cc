@@ -118,23 +118,38 @@ TEST(Image, SaysWhatIsWrong) {
 
 TEST(Image, EveryTruncationIsAnErrorAndSilent) {
   ::testing::internal::CaptureStderr();
-  for (const char* name : {"grey16_gamma.png",
-                           "rgb.png",
-                           "palette.png",
-                           "grey16_big_endian.tif",
-                           "grey16_deflate.tif",
-                           "metres_lzw.tif",
-                           "grey8_packbits.tif"}) {
+  struct File {
+    const char* name;
+    bool is_color, is_depth;
+  };
+  for (const auto& [name, is_color, is_depth] : {File{"grey16_gamma.png", true, true},
+                                                 File{"rgb.png", true, false},
+                                                 File{"palette.png", true, false},
+                                                 File{"grey16_big_endian.tif", true, true},
+                                                 File{"grey16_deflate.tif", true, true},
+                                                 File{"metres_lzw.tif", false, true},
+                                                 File{"grey8_packbits.tif", true, true}}) {
     const std::string bytes = ReadFile(TestData(std::string("files/") + name)).value();
+    EXPECT_EQ(ParseColor(bytes).ok(), is_color) << name;
+    EXPECT_EQ(ParseDepthValues(bytes).ok(), is_depth) << name;
     // tifffile pads the end of a file by up to 16 bytes, which nobody misses.
     const bool is_png = std::string(name).ends_with(".png");
     for (std::size_t size = 0; size < bytes.size() - (is_png ? 0 : 17); ++size) {
-      EXPECT_FALSE(ParseColor(bytes.substr(0, size)).ok() &&
-                   ParseDepthValues(bytes.substr(0, size)).ok())
-          << name << " " << size;
+      const std::string_view cut = std::string_view(bytes).substr(0, size);
+      EXPECT_FALSE(is_color && ParseColor(cut).ok()) << name << " " << size;
+      EXPECT_FALSE(is_depth && ParseDepthValues(cut).ok()) << name << " " << size;
     }
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(Image, ReadsWhatCompressesWell) {
+  // 16 million black pixels of one bit in about 2 kB.
+  const auto color = ReadColor(TestData("files/black_1bit.png"));
+  ASSERT_TRUE(color.ok()) << Message(color);
+  EXPECT_EQ(color->width, 4000);
+  EXPECT_EQ(color->height, 4000);
+  EXPECT_EQ(*std::max_element(color->rgb.begin(), color->rgb.end()), 0);
 }
 
 TEST(Image, RefusesWhatTheBytesCannotHold) {
@@ -145,6 +160,13 @@ TEST(Image, RefusesWhatTheBytesCannotHold) {
   const bool is_short = bytes[tag + 3] == 3;
   bytes[tag + (is_short ? 8 : 9)] = '\x7f';
   EXPECT_THAT(Message(ParseDepthValues(bytes)), HasSubstr("cannot hold"));
+  // 3 MB of pixels, which 700 bytes hold only where one channel of three is counted.
+  bytes = ReadFile(TestData("files/rgb.png")).value();
+  constexpr std::size_t kWidthOffset = 16, kCrcOffset = 29;
+  bytes.replace(kWidthOffset, 8, std::string("\0\0\x03\xe8\0\0\x03\xe8", 8));
+  bytes.replace(kCrcOffset, 4, "\xc2\xc1\x43\xb3");
+  bytes.resize(700);
+  EXPECT_THAT(Message(ParseColor(bytes)), HasSubstr("700 bytes cannot hold 1000 x 1000 pixels"));
 }
 
 TEST(Image, SurvivesWritingAndReading) {

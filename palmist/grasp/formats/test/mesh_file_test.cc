@@ -132,6 +132,98 @@ TEST(MeshFile, RefusesColladaThatLies) {
   EXPECT_THAT(message("<scale>2 2 2</scale>", nested), HasSubstr("nested too deeply"));
 }
 
+/// Returns kDae with other nodes in its scene.
+std::string DaeOf(const std::string& nodes) {
+  std::string dae = kDae;
+  const std::size_t begin = dae.find("  <node id=\"outer\"");
+  return dae.replace(begin, dae.find(" </visual_scene>") - begin, nodes);
+}
+
+/// Returns nodes of which each holds the next one `copies` times, the last one the mesh.
+std::string Chain(int levels, int copies) {
+  std::string nodes;
+  for (int level = 0; level < levels; ++level) {
+    nodes += fmt::format("<node id=\"n{}\">", level);
+    for (int copy = 0; copy < copies; ++copy) {
+      nodes += level + 1 < levels ? fmt::format("<instance_node url=\"#n{}\"/>", level + 1)
+                                  : "<instance_geometry url=\"#g\"/>";
+    }
+    nodes += "</node>";
+  }
+  return nodes;
+}
+
+TEST(MeshFile, FollowsInstancesOfNodes) {
+  // The library comes first, so that the node of the scene with that name is not meant.
+  std::string dae = DaeOf(
+      "<node name=\"part\"><translate>1 0 0</translate><instance_node url=\"#part\"/></node>"
+      "<node id=\"twin\"><translate>5 0 0</translate><instance_node url=\"#part\"/></node>"
+      "<node><translate>0 7 0</translate><instance_node url=\"#twin\"/></node>");
+  dae.insert(dae.find(" <library_visual_scenes>"),
+             "<library_nodes><node id=\"part\"><scale>2 2 2</scale>"
+             "<instance_geometry url=\"#g\"/></node></library_nodes>");
+  const auto mesh = ParseMesh(dae, ".dae");
+  ASSERT_TRUE(mesh.ok()) << Message(mesh);
+  EXPECT_EQ(mesh->triangles.size(), 3U);
+  const MeshReport report = Inspect(*mesh);
+  EXPECT_TRUE(report.lower_m.isApprox(Vector3d(1, 0, 0), 1e-6)) << report.lower_m;
+  EXPECT_TRUE(report.upper_m.isApprox(Vector3d(7, 9, 0), 1e-6)) << report.upper_m;
+  // 31 nodes of the chain, and 16 instances.
+  EXPECT_TRUE(ParseMesh(DaeOf("<node>" + Chain(5, 2) + "</node>"), ".dae").ok());
+}
+
+TEST(MeshFile, RefusesEndlessAndHugeInstancesOfNodes) {
+  const auto message = [](const std::string& nodes) {
+    return Message(ParseMesh(DaeOf(nodes), ".dae"));
+  };
+  EXPECT_THAT(message("<node id=\"a\"><instance_node url=\"#a\"/></node>"),
+              HasSubstr("<node id=\"a\"> holds itself by an <instance_node>"));
+  EXPECT_THAT(message("<node id=\"a\"><instance_node url=\"#b\"/></node>"
+                      "<node name=\"b\"><node><instance_node url=\"#a\"/></node></node>"),
+              HasSubstr("<node id=\"a\"> holds itself"));
+  EXPECT_THAT(message("<node><instance_node url=\"#s\"/></node>"),
+              HasSubstr("<visual_scene id=\"s\"> holds itself"));
+  // The name that assimp gives to a scene without one.
+  EXPECT_THAT(message("<node><instance_node url=\"#Scene\"/></node>"),
+              HasSubstr("<visual_scene id=\"s\"> holds itself"));
+  EXPECT_THAT(message("<node name=\"n\"><instance_node url=\"#\"/></node>"),
+              HasSubstr("holds itself"));
+  EXPECT_THAT(message(Chain(40, 2)), HasSubstr("holds more than 100000 nodes"));
+  EXPECT_THAT(message(Chain(100'000, 1)), HasSubstr("is nested too deeply"));
+}
+
+TEST(MeshFile, RefusesHugeMeshesOfManyInstances) {
+  // 2^14 instances of a mesh of 1 + 1000 triangles.
+  std::string dae = DaeOf("<node><instance_node url=\"#n0\"/></node>");
+  const std::string library = "<library_nodes>" + Chain(14, 2) + "</library_nodes>";
+  dae.insert(dae.find(" <library_visual_scenes>"), library);
+  const std::string part =
+      "<triangles count=\"1\"><input semantic=\"VERTEX\" source=\"#v\" offset=\"0\"/>"
+      "<p>0 1 2</p></triangles>";
+  std::string parts, corners;
+  for (int i = 0; i < 1000; ++i) {
+    parts += part;
+    corners += " 0 1 2";
+  }
+  std::string many_parts = dae;
+  many_parts.insert(many_parts.find("<triangles"), parts);
+  EXPECT_THAT(Message(ParseMesh(many_parts, ".dae")), HasSubstr("meshes of up to 1001 parts"));
+  std::string one_part = dae;
+  one_part.replace(one_part.find("<triangles count=\"1\""), 20, "<triangles count=\"1001\"");
+  one_part.insert(one_part.find("</p>"), corners);
+  EXPECT_THAT(Message(ParseMesh(one_part, ".dae")), HasSubstr("at most 10000000 triangles"));
+}
+
+TEST(MeshFile, JoinsVerticesAcrossTheMeshesOfCollada) {
+  const auto mesh =
+      ParseMesh(DaeOf("<node><instance_geometry url=\"#g\"/></node>"
+                      "<node><translate>1 0 0</translate><instance_geometry url=\"#g\"/></node>"),
+                ".dae");
+  ASSERT_TRUE(mesh.ok()) << Message(mesh);
+  EXPECT_EQ(mesh->triangles.size(), 2U);
+  EXPECT_EQ(mesh->vertices.size(), 5U);
+}
+
 TEST(MeshFile, SaysWhatIsWrongAndWhere) {
   const Folder folder;
   const auto message = [&](const std::string& name, const std::string& content) {
@@ -161,6 +253,19 @@ TEST(MeshFile, PlyIsToldByItsFirstBytes) {
       "property float z\nelement face 1\nproperty list uchar int vertex_indices\nend_header\n"
       "0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n";
   EXPECT_EQ(ParseMesh(ply, ".txt").value().triangles.size(), 1U);
+}
+
+TEST(MeshFile, JoinsVerticesOfPlyAndLeavesOutFlatTriangles) {
+  const std::string ply =
+      "ply\nformat ascii 1.0\nelement vertex 6\nproperty float x\nproperty float y\n"
+      "property float z\nelement face 3\nproperty list uchar int vertex_indices\nend_header\n"
+      "0 0 0\n1 0 0\n0 1 0\n1 0 0\n0 1 0\n1 1 0\n3 0 1 2\n3 3 5 4\n3 0 1 3\n";
+  const auto mesh = ParseMesh(ply, ".ply");
+  ASSERT_TRUE(mesh.ok()) << Message(mesh);
+  EXPECT_EQ(mesh->vertices.size(), 4U);
+  EXPECT_EQ(mesh->triangles, (std::vector<std::array<std::uint32_t, 3>>{{0, 1, 2}, {1, 3, 2}}));
+  const std::string flat = ply.substr(0, ply.find("3 0 1 2\n")) + "3 0 1 3\n3 1 1 2\n3 2 4 0\n";
+  EXPECT_THAT(Message(ParseMesh(flat, ".ply")), HasSubstr("no faces"));
 }
 
 }  // namespace

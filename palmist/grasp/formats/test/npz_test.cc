@@ -8,6 +8,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "palmist/grasp/formats/inflate.h"
 #include "palmist/grasp/formats/parse_file.h"
 #include "test_files.h"
 
@@ -94,7 +95,66 @@ TEST(Npz, RefusesBombs) {
   bytes = Deflated();
   const std::size_t entry = FirstEntry(bytes);
   Put<std::uint32_t>(bytes, entry + 24, LoadAs<std::uint32_t>(bytes.data() + entry + 24) - 1);
-  EXPECT_THAT(Message(ParseNpz(bytes)), HasSubstr("larger than it should be"));
+  EXPECT_THAT(Message(ParseNpz(bytes)),
+              AllOf(HasSubstr("points.npy"), HasSubstr("its .npy header makes 176 bytes")));
+}
+
+/// Returns an archive of one deflated member; `deflated` is its data, for which a checksum of 0 and
+/// `plain_bytes` are claimed.
+std::string Archive(const std::string& deflated, std::size_t plain_bytes) {
+  const std::string name = "a.npy";
+  std::string common;
+  AppendBytes(common, std::uint16_t{20});
+  AppendBytes(common, std::uint16_t{0});
+  AppendBytes(common, std::uint16_t{8});
+  common.append(8, '\0');
+  AppendBytes(common, static_cast<std::uint32_t>(deflated.size()));
+  AppendBytes(common, static_cast<std::uint32_t>(plain_bytes));
+  AppendBytes(common, static_cast<std::uint16_t>(name.size()));
+  AppendBytes(common, std::uint16_t{0});
+  const std::string file = "PK\3\4" + common + name + deflated;
+  const std::string directory =
+      std::string("PK\1\2\x14\0", 6) + common + std::string(14, '\0') + name;
+  std::string end = std::string("PK\5\6\0\0\0\0\1\0\1\0", 12);
+  AppendBytes(end, static_cast<std::uint32_t>(directory.size()));
+  AppendBytes(end, static_cast<std::uint32_t>(file.size()));
+  return file + directory + end + std::string(2, '\0');
+}
+
+TEST(Npz, InflatesNoMoreThanTheNpyHeaderSays) {
+  const std::vector<double> values = {1, 2};
+  const std::string npy = WriteNpy(MakeNpyArray<double>({2}, values));
+  EXPECT_THAT(Message(ParseNpz(Archive(Deflate(npy), npy.size()))), HasSubstr("CRC-32"));
+  // The checksum, which needs all of the data, is not reached.
+  const std::string bomb = npy + std::string(10'000'000, '\0');
+  EXPECT_THAT(Message(ParseNpz(Archive(Deflate(bomb), bomb.size()))),
+              HasSubstr("its .npy header makes 144 bytes, the ZIP directory says 10000144"));
+  EXPECT_THAT(Message(ParseNpz(Archive(Deflate(bomb), npy.size()))),
+              HasSubstr("larger than it should be"));
+  // Errors of the header itself stay ParseNpy's.
+  const auto message = [&](const std::string& from, const std::string& to) {
+    std::string bad = npy;
+    bad.replace(bad.find(from), from.size(), to);
+    return Message(ParseNpz(Archive(Deflate(bad), bad.size())));
+  };
+  EXPECT_THAT(message("'<f8'", "'<c8'"), HasSubstr("got \"<c8\""));
+  EXPECT_THAT(message("(2,)", "(-2,"), HasSubstr("a size of at least 0"));
+  EXPECT_THAT(Message(ParseNpz(Archive(Deflate(""), 0))), HasSubstr("the mark of the format"));
+}
+
+TEST(Npz, DeflatesInSteps) {
+  std::string plain;
+  std::uint32_t state = 1;
+  for (int i = 0; i < 3'000'000; ++i) {
+    state = state * 1664525 + 1013904223;
+    plain += static_cast<char>(state >> 24);
+  }
+  plain += std::string(100'000, 'x');
+  const std::string packed = Deflate(plain);
+  EXPECT_EQ(Inflate(packed, Wrapping::kNone, plain.size()).value(), plain);
+  for (const std::size_t step : {1000U, 65536U, 3'100'000U}) {
+    EXPECT_EQ(Deflate(plain, step), packed) << step;
+  }
 }
 
 TEST(Npz, SaysWhatIsWrong) {

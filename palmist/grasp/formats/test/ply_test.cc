@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "palmist/grasp/formats/parse_file.h"
 #include "test_files.h"
 
 namespace palmist::grasp {
@@ -69,7 +70,7 @@ TEST(Ply, SaysWhatIsWrong) {
               HasSubstr("a face of vertex 5, expected an index below 5"));
   EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "3 0 1 -1 "))), HasSubstr("vertex -1"));
   EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "3 0 1 0.5 "))), HasSubstr("vertex 0.5"));
-  EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "9 0 1 4 "))), HasSubstr("ends early"));
+  EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "5 0 1 4 "))), HasSubstr("ends early"));
   EXPECT_THAT(Message(ParsePlyMesh(Replaced("element face", "element fan"))),
               HasSubstr("no faces"));
   EXPECT_THAT(Message(ReadPlyCloud("/nowhere/a.ply")), HasSubstr("/nowhere/a.ply"));
@@ -81,9 +82,39 @@ TEST(Ply, AllocatesNothingForWhatTheHeaderClaims) {
   EXPECT_THAT(Message(ParsePlyMesh(Replaced("face 2", "face 100000000"))),
               HasSubstr("cannot hold 100000000 of element \"face\""));
   EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "4000000000 0 1 4 "))),
-              HasSubstr("ends early"));
+              HasSubstr("cannot hold a list of 4000000000 of element \"face\""));
+  EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "nan 0 1 4 "))),
+              HasSubstr("cannot hold a list of nan"));
   EXPECT_THAT(Message(ParsePlyCloud("ply\nformat ascii 1.0\nelement nothing 5\nend_header\n")),
               HasSubstr("cannot hold 5"));
+}
+
+TEST(Ply, AllocatesNothingForWhatAListClaims) {
+  // "0 1 4 0.25\n" are 11 bytes: at most 6 values.
+  EXPECT_THAT(Message(ParsePlyMesh(Replaced("3 0 1 4 ", "7 0 1 4 "))),
+              HasSubstr("cannot hold a list of 7"));
+  std::string binary =
+      "ply\nformat binary_little_endian 1.0\nelement data 1\n"
+      "property list uchar double values\nend_header\n\x03";
+  binary.append(23, '\0');
+  EXPECT_THAT(Message(ParsePlyCloud(binary)),
+              HasSubstr("23 bytes cannot hold a list of 3 of element \"data\""));
+  EXPECT_TRUE(ParsePlyCloud(binary + '\0').ok());
+}
+
+TEST(Ply, CloudsMayHaveAnyNumberOfFaces) {
+  // One face of two corners more than there may be triangles.
+  constexpr std::uint32_t kCorners = 10'000'003;
+  std::string bytes =
+      "ply\nformat binary_little_endian 1.0\nelement vertex 1\nproperty uchar x\n"
+      "property uchar y\nproperty uchar z\nelement face 1\n"
+      "property list uint uchar vertex_indices\nend_header\n\x01\x02\x03";
+  AppendBytes(bytes, kCorners);
+  bytes.append(kCorners, '\0');
+  EXPECT_THAT(Message(ParsePlyMesh(bytes)), HasSubstr("at most 10000000 triangles"));
+  const auto cloud = ParsePlyCloud(bytes);
+  ASSERT_TRUE(cloud.ok()) << Message(cloud);
+  EXPECT_THAT(cloud->points, ElementsAre(Vector3d(1, 2, 3)));
 }
 
 TEST(Ply, SurvivesWritingAndReading) {
