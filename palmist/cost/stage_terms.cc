@@ -133,9 +133,9 @@ StageEstimate Compose(const StageTerms& terms, const plan::OffloadRatios& ratios
 
 std::vector<OffloadPoint> OffloadFrontier(const StageTerms& terms,
                                           std::span<const double> ratios,
-                                          std::int64_t& evaluated) {
+                                          std::int64_t& evaluated,
+                                          double most_s) {
   const std::size_t n = ratios.size();
-  evaluated += static_cast<std::int64_t>(n * n * n * n);
   const Phases phases(terms);
   const plan::MemoryBytes& memory = terms.memory;
   // What must leave the device for the rest to fit.
@@ -159,6 +159,8 @@ std::vector<OffloadPoint> OffloadFrontier(const StageTerms& terms,
       }
       const ResourceSeconds forward = phases.Forward(weights, activations);
       const double forward_s = phases.Seconds(forward);
+      const double serial_s = terms.forward_serial_s + terms.backward_serial_s;
+      if (forward_s + terms.backward_compute_s + serial_s >= most_s) continue;
       for (std::size_t k = 0; k < n; ++k) {
         first_s[k] = phases.Seconds(phases.First(forward, ratios[k]));
       }
@@ -168,6 +170,8 @@ std::vector<OffloadPoint> OffloadFrontier(const StageTerms& terms,
         if (with_grads > room) continue;
         const ResourceSeconds backward = phases.Backward(weights, grads, activations);
         const double backward_s = phases.Seconds(backward);
+        evaluated += static_cast<std::int64_t>(n);
+        if (forward_s + backward_s + serial_s >= most_s) continue;
         const double last_s =
             terms.last_reduce_s > 0 ? phases.Seconds(phases.Last(backward)) : backward_s;
         for (std::size_t k = 0; k < n; ++k) {

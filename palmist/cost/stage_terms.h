@@ -2,6 +2,7 @@
 /// ratios.
 #pragma once
 
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -72,14 +73,16 @@ struct OffloadPoint {
   double host_bytes = 0;
 };
 
-/// Returns the points of all combinations of `ratios` that fit device and host and that no other
-/// one matches or beats in all of point.forward_s, backward_s, first_extra_s and last_extra_s; of
-/// those that differ by rounding alone the first. Ratios rise from 0. Adds the number of combinations to `evaluated`.
+/// Returns the points of all combinations of `ratios` that fit device and host, take less than
+/// `most_s` for a micro-batch, and that no other one matches or beats in all of point.forward_s,
+/// backward_s, first_extra_s and last_extra_s; of those that differ by rounding alone the first.
+/// Ratios rise from 0. Adds the number of combinations priced to `evaluated`.
 ///
 /// The phases depend on three ratios at most each, so that n ratios cost 3 n^3 + n^2 overlaps, not
 /// 4 n^4; the same numbers as `Compose` of each.
 std::vector<OffloadPoint> OffloadFrontier(const StageTerms& terms,
                                           std::span<const double> ratios,
-                                          std::int64_t& evaluated);
+                                          std::int64_t& evaluated,
+                                          double most_s = std::numeric_limits<double>::infinity());
 
 }  // namespace palmist::cost

@@ -328,16 +328,23 @@ Evaluation Evaluator::Evaluate(int index,
   return evaluation;
 }
 
+plan::Plan EmptyPlan(const PlanRequest& request,
+                     const model::Graph& graph,
+                     const Candidate& candidate) {
+  plan::Plan plan;
+  plan.model_name = request.model.name;
+  plan.model_config = request.model.config_json;
+  plan.seq_len = graph.has_sequence ? request.seq_len : 0;
+  plan.params = model::CountParameters(graph);
+  plan.cluster_name = request.cluster.name;
+  plan.cluster = request.cluster;
+  plan.training = TrainingOf(request, candidate);
+  return plan;
+}
+
 plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
   const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
-  plan::Plan plan;
-  plan.model_name = request_.model.name;
-  plan.model_config = request_.model.config_json;
-  plan.seq_len = graph_.has_sequence ? request_.seq_len : 0;
-  plan.params = model::CountParameters(graph_);
-  plan.cluster_name = request_.cluster.name;
-  plan.cluster = request_.cluster;
-  plan.training = TrainingOf(request_, candidate);
+  plan::Plan plan = EmptyPlan(request_, graph_, candidate);
   for (int i = 0; i < candidate.stages; ++i) {
     const auto at = static_cast<std::size_t>(i);
     plan::Stage stage = StageOf(candidate, i);

@@ -79,7 +79,7 @@ TEST(OffloadFrontierTest, IsThatOfAllCombinations) {
     }
     std::int64_t evaluated = 0;
     const std::vector<OffloadPoint> frontier = OffloadFrontier(terms, ratios, evaluated);
-    EXPECT_EQ(evaluated, 256);
+    EXPECT_LE(evaluated, 256);
     const auto beats = [](const Costs& a, const Costs& b) {
       return std::equal(
           a.begin(), a.end(), b.begin(), [](double x, double y) { return x <= y + 1e-12; });
