@@ -7,6 +7,7 @@
 #include "palmist/cluster/presets.h"
 #include "palmist/model/zoo.h"
 #include "palmist/report/page.h"
+#include "palmist/solve/milp.h"
 #include "palmist/solve/pipeline_solver.h"
 
 namespace palmist::cli {
@@ -29,7 +30,8 @@ void AddDoctorCommand(CLI::App& app, Context& context) {
             {"memory_bytes", here.groups.front().device.memory_bytes},
             {"models", model::ZooNames().size()},
             {"solvers",
-             nlohmann::ordered_json{{solver->name(), solver->available()}, {"highs", false}}},
+             nlohmann::ordered_json{{solver->name(), solver->available()},
+                                    {"highs", solve::MakeMilpSolver()->available()}}},
             {"charts", charts},
             {"torch", false},
             {"missing", nlohmann::ordered_json::array()}};

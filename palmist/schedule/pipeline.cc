@@ -1,8 +1,10 @@
 #include "palmist/schedule/pipeline.h"
 
 #include <algorithm>
+#include <string>
 
 #include "palmist/base/error.h"
+#include "palmist/schedule/paths.h"
 
 namespace palmist::schedule {
 namespace {
@@ -13,8 +15,8 @@ double ExtraSeconds(std::span<const StagePoint> stages) {
   for (const StagePoint& stage : stages) {
     first = std::max(first, stage.first_extra_s - forward_before);
     last = std::max(last, stage.last_extra_s - backward_before);
-    forward_before += stage.forward_s;
-    backward_before += stage.backward_s;
+    forward_before += stage.forward_s + stage.hop_s;
+    backward_before += stage.backward_s + stage.hop_s;
   }
   return first + last;
 }
@@ -32,6 +34,9 @@ double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, 
 
 double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches) {
   PALMIST_ASSERT(!stages.empty() && micro_batches >= 1);
+  for (const StagePoint& stage : stages.first(stages.size() - 1)) {
+    if (stage.hop_s > 0) return Path1F1B(stages, micro_batches);
+  }
   double before = 0, behind = 0, longest = 0;
   for (const StagePoint& stage : stages) behind += stage.total_s();
   for (std::size_t i = 0; i < stages.size(); ++i) {
@@ -52,24 +57,32 @@ double IterationGPipe(std::span<const StagePoint> stages, int micro_batches) {
     longest_forward = std::max(longest_forward, stage.forward_s);
     longest_backward = std::max(longest_backward, stage.backward_s);
   }
+  for (const StagePoint& stage : stages.first(stages.size() - 1)) sum += 2 * stage.hop_s;
   return sum + (micro_batches - 1) * (longest_forward + longest_backward) + ExtraSeconds(stages);
 }
 
 double IterationSeconds(std::string_view schedule,
                         std::span<const StagePoint> stages,
-                        int micro_batches) {
+                        int micro_batches,
+                        int chunks) {
+  if (schedule == "interleaved" && chunks == 1) {
+    throw Error(ErrorKind::kUnavailable,
+                "expected the number of chunks with the schedule interleaved",
+                "training.schedule",
+                "use 1f1b");
+  }
+  CheckSchedule(schedule, static_cast<int>(stages.size()), micro_batches, chunks);
   if (schedule == "1f1b") return Iteration1F1B(stages, micro_batches);
   if (schedule == "gpipe") return IterationGPipe(stages, micro_batches);
-  throw Error(
-      ErrorKind::kUnavailable,
-      "this version prices the schedules 1f1b and gpipe, got '" + std::string(schedule) + "'",
-      "training.schedule",
-      "use 1f1b");
-}
-
-int InFlight(std::string_view schedule, int stages, int stage, int micro_batches) {
-  if (schedule == "gpipe") return micro_batches - 1;
-  return std::min(stages - 1 - stage, micro_batches - 1);
+  if (schedule == "interleaved") return PathInterleaved(stages, micro_batches, chunks);
+  const auto is_split = [](const StagePoint& stage) { return stage.weight_grad_s > 0; };
+  if (std::none_of(stages.begin(), stages.end(), is_split)) {
+    throw Error(ErrorKind::kUnavailable,
+                "expected the times of weight gradients with the schedule zb-h1",
+                "training.schedule",
+                "use 1f1b");
+  }
+  return PathZbH1(stages, micro_batches);
 }
 
 }  // namespace palmist::schedule

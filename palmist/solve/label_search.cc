@@ -1,12 +1,15 @@
-// Exact search on the exact objective. A pipeline is built from its last stage backwards, so that
+// Exact search. A pipeline is built from its last stage backwards, so that
 // what a stage holds in flight depends only on the number of stages behind it. A partial pipeline
-// is a label of seven numbers in which the iteration time rises, so dominated labels may be
-// dropped:
+// is a label of numbers in which the iteration time rises, and rises still after any stage is put
+// in front, so dominated labels may be dropped:
 //   total  sum of t,
 //   X      the bracket of the schedule's formula (schedule/pipeline.h), taken from its front stage,
 //   DF, DB what extras of its stages remain exposed,
 //   tail   the longest tail,
 //   slow   GPipe only: the longest forward and the longest backward.
+// Under Mist's objective they are total, the longest t, what of d remains exposed, and tail: a
+// stage (t, d) in front makes them total + t, max(longest, t), max(d, exposed - t), max(tail_s,
+// tail).
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -23,6 +26,8 @@ using schedule::StagePoint;
 
 enum Field { kTotal, kBracket, kFirstExtra, kLastExtra, kTail, kForward, kBackward, kFields };
 using Label = std::array<double, kFields>;
+/// Fields that Mist's objective uses for its own.
+constexpr Field kLongest = kForward, kExposed = kFirstExtra;
 
 /// Where a label came from: the stage in front, and the label behind it.
 struct Step {
@@ -32,6 +37,9 @@ struct Step {
 };
 
 using Frontier = ParetoFrontier<kFields, Step>;
+using Points = std::vector<Frontier::Point>;
+/// points[k][j]: pipelines of the last k stages that hold layers j..layers - 1.
+using Table = std::vector<std::vector<Points>>;
 
 class LabelSearch final : public PipelineSolver {
  public:
@@ -41,10 +49,8 @@ class LabelSearch final : public PipelineSolver {
   PipelineSolution Solve(const PipelineProblem& problem) const override {
     PALMIST_ASSERT(problem.stages >= 1 && problem.layers >= problem.stages);
     const int stages = problem.stages, layers = problem.layers;
-    // frontier[k][j]: pipelines of the last k stages that hold layers j..layers - 1.
-    std::vector<std::vector<Frontier>> frontier(
-        static_cast<std::size_t>(stages) + 1,
-        std::vector<Frontier>(static_cast<std::size_t>(layers) + 1));
+    Table table(static_cast<std::size_t>(stages) + 1,
+                std::vector<Points>(static_cast<std::size_t>(layers) + 1));
     // Sums over stages of how fast each is, for bounds: speed[i] of the stages before i.
     std::vector<double> speed(static_cast<std::size_t>(stages) + 1, 0);
     for (int i = 0; i < stages; ++i) {
@@ -57,13 +63,17 @@ class LabelSearch final : public PipelineSolver {
       // Leave a layer for each stage in front; the frontmost stage takes all that is left.
       const int lowest = stage == 0 ? 0 : stage, highest = stage == 0 ? 0 : layers - k;
       for (int first = lowest; first <= highest; ++first) {
-        if (problem.stop && problem.stop())
-          return {.found = false, .stopped = true, .iteration_s = 0, .first = {}, .tag = {}};
-        Frontier& target = At(frontier, k, first);
+        if (problem.stop && problem.stop()) {
+          PipelineSolution stopped;
+          stopped.stopped = true;
+          stopped.outcome = Outcome::kInterrupted;
+          return stopped;
+        }
+        Frontier target;
         const int next_low = k == 1 ? layers : first + 1;
         const int next_high = k == 1 ? layers : layers - (k - 1);
         for (int next = next_low; next <= next_high; ++next) {
-          const auto& behind = At(frontier, k - 1, next).points();
+          const Points& behind = At(table, k - 1, next);
           if (k > 1 && behind.empty()) continue;
           if (TooLong(problem, speed, stage, first, next)) continue;
           for (const StageOption& option : problem.options(stage, first, next - 1)) {
@@ -79,14 +89,15 @@ class LabelSearch final : public PipelineSolver {
             }
           }
         }
+        At(table, k, first) = target.points();
       }
     }
-    return Best(problem, frontier);
+    return Best(problem, table);
   }
 
  private:
-  static Frontier& At(std::vector<std::vector<Frontier>>& frontier, int k, int first) {
-    return frontier[static_cast<std::size_t>(k)][static_cast<std::size_t>(first)];
+  static Points& At(Table& table, int k, int first) {
+    return table[static_cast<std::size_t>(k)][static_cast<std::size_t>(first)];
   }
 
   /// Whether stage `stage` with layers first..next - 1, or the stages in front of it, must take
@@ -114,6 +125,14 @@ class LabelSearch final : public PipelineSolver {
     const StagePoint& point = option.point;
     const double f = point.forward_s, b = point.backward_s, t = point.total_s();
     const double r = rest[kTotal];
+    if (problem.objective == Objective::kMist) {
+      Label label{};
+      label[kTotal] = t + r;
+      label[kLongest] = std::max(t, rest[kLongest]);
+      label[kExposed] = std::max(point.first_extra_s + point.last_extra_s, rest[kExposed] - t);
+      label[kTail] = std::max(option.tail_s, rest[kTail]);
+      return label;
+    }
     const double x = schedule::Bracket1F1B(point, r, stages_behind, problem.micro_batches);
     Label label;
     label[kTotal] = t + r;
@@ -128,6 +147,10 @@ class LabelSearch final : public PipelineSolver {
   }
 
   static double IterationSeconds(const PipelineProblem& problem, const Label& label) {
+    if (problem.objective == Objective::kMist) {
+      return label[kTotal] + (problem.micro_batches - 1) * label[kLongest] + label[kExposed] +
+             label[kTail];
+    }
     const double pipeline =
         problem.schedule == "gpipe"
             ? label[kTotal] + (problem.micro_batches - 1) * (label[kForward] + label[kBackward])
@@ -142,23 +165,24 @@ class LabelSearch final : public PipelineSolver {
     target.Insert(label, step);
   }
 
-  static PipelineSolution Best(const PipelineProblem& problem,
-                               std::vector<std::vector<Frontier>>& frontier) {
+  static PipelineSolution Best(const PipelineProblem& problem, Table& table) {
     PipelineSolution solution;
+    solution.lower_bound_s = problem.cutoff_s;
     int index = -1;
-    const auto& complete = At(frontier, problem.stages, 0).points();
+    const auto& complete = At(table, problem.stages, 0);
     for (std::size_t i = 0; i < complete.size(); ++i) {
       const double seconds = IterationSeconds(problem, complete[i].cost);
       if (seconds > problem.cutoff_s) continue;
       if (!solution.found || seconds < solution.iteration_s) {
         solution.found = true;
-        solution.iteration_s = seconds;
+        solution.outcome = Outcome::kOptimal;
+        solution.iteration_s = solution.lower_bound_s = seconds;
         index = static_cast<int>(i);
       }
     }
     int first = 0;
     for (int k = problem.stages; k >= 1 && index >= 0; --k) {
-      const Step& step = At(frontier, k, first).points()[static_cast<std::size_t>(index)].tag;
+      const Step& step = At(table, k, first)[static_cast<std::size_t>(index)].tag;
       solution.first.push_back(first);
       solution.tag.push_back(step.tag);
       first = step.next_first;

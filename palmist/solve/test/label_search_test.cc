@@ -1,102 +1,95 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
-#include <limits>
+#include <cmath>
+#include <string>
 #include <vector>
 
-#include "palmist/base/rng.h"
-#include "palmist/solve/frontier.h"
 #include "palmist/solve/pipeline_solver.h"
+#include "palmist/solve/test/random_pipelines.h"
 
 namespace palmist::solve {
 namespace {
 
-/// Tries every split and every option; the reference.
-double BruteForce(const PipelineProblem& problem) {
-  double best = std::numeric_limits<double>::infinity();
-  std::vector<schedule::StagePoint> points;
-  const std::function<void(int, int, double)> place = [&](int stage, int first, double tail) {
-    if (stage == problem.stages) {
-      if (first < problem.layers) return;
-      best = std::min(
-          best, schedule::IterationSeconds(problem.schedule, points, problem.micro_batches) + tail);
-      return;
-    }
-    for (int last = first; last < problem.layers; ++last) {
-      for (const StageOption& option : problem.options(stage, first, last)) {
-        points.push_back(option.point);
-        place(stage + 1, last + 1, std::max(tail, option.tail_s));
-        points.pop_back();
-      }
-    }
-  };
-  place(0, 0, 0);
-  return best;
-}
+struct Case {
+  Objective objective;
+  std::string schedule;
+};
 
-/// A random pipeline: layers of their own cost, two options a stage (fast and long, slow and
-/// short extras), some infeasible.
-PipelineProblem RandomProblem(Rng& rng, std::string_view schedule) {
-  PipelineProblem problem;
-  problem.layers = static_cast<int>(2 + rng.Integer(6));
-  problem.stages = static_cast<int>(1 + rng.Integer(std::min(problem.layers, 4)));
-  problem.micro_batches = static_cast<int>(1 + rng.Integer(12));
-  problem.schedule = schedule;
-  std::vector<double> cost;
-  for (int i = 0; i < problem.layers; ++i) cost.push_back(0.5 + rng.Uniform());
-  const double extra = 4 * rng.Uniform(), longest = 1.5 + 3 * rng.Uniform();
-  problem.options = [cost, extra, longest](int stage, int first, int last) {
-    double sum = 0.1 * stage;
-    for (int i = first; i <= last; ++i) sum += cost[static_cast<std::size_t>(i)];
-    std::vector<StageOption> options;
-    if (sum < longest) options.push_back({{sum, 2 * sum, extra, 0.3 * extra}, 0.2 * sum, 0});
-    options.push_back({{1.1 * sum, 2.2 * sum, 0.1, extra / (1 + stage)}, 0.1, 1});
-    return options;
-  };
-  return problem;
-}
+class LabelSearchTest : public testing::TestWithParam<Case> {};
 
-TEST(LabelSearchTest, EqualsBruteForce) {
+TEST_P(LabelSearchTest, EqualsBruteForce) {
   const auto solver = MakeLabelSearch();
   Rng rng(11, 0);
-  for (int trial = 0; trial < 400; ++trial) {
-    const PipelineProblem problem = RandomProblem(rng, trial % 4 == 3 ? "gpipe" : "1f1b");
+  int infeasible = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    PipelineProblem problem = RandomPipeline(rng, GetParam().schedule);
+    problem.objective = GetParam().objective;
+    const double best = BruteForce(problem);
     const PipelineSolution solution = solver->Solve(problem);
-    ASSERT_TRUE(solution.found);
-    EXPECT_NEAR(solution.iteration_s, BruteForce(problem), 1e-9) << "trial " << trial;
-    // The split that comes with the number has that number.
-    std::vector<schedule::StagePoint> points;
-    double tail = 0;
-    for (int i = 0; i < problem.stages; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      const int last = i + 1 < problem.stages ? solution.first[at + 1] - 1 : problem.layers - 1;
-      for (const StageOption& option : problem.options(i, solution.first[at], last)) {
-        if (option.tag != solution.tag[at]) continue;
-        points.push_back(option.point);
-        tail = std::max(tail, option.tail_s);
-      }
+    ASSERT_EQ(solution.found, std::isfinite(best)) << "trial " << trial;
+    if (!solution.found) {
+      ++infeasible;
+      EXPECT_EQ(solution.outcome, Outcome::kInfeasible);
+      EXPECT_EQ(solution.lower_bound_s, problem.cutoff_s);
+      continue;
     }
-    EXPECT_NEAR(schedule::IterationSeconds(problem.schedule, points, problem.micro_batches) + tail,
-                solution.iteration_s,
-                1e-9);
+    EXPECT_EQ(solution.outcome, Outcome::kOptimal);
+    EXPECT_EQ(solution.lower_bound_s, solution.iteration_s);
+    EXPECT_NEAR(solution.iteration_s, best, 1e-9 * best) << "trial " << trial;
+    // The split that comes with the number has that number.
+    EXPECT_NEAR(PriceOf(problem, solution), solution.iteration_s, 1e-9 * best);
   }
+  EXPECT_GT(infeasible, 10);
+  EXPECT_LT(infeasible, 150);
 }
 
-TEST(LabelSearchTest, CutoffHidesLongerSolutionsOnly) {
+TEST_P(LabelSearchTest, CutoffHidesLongerSolutionsOnly) {
   const auto solver = MakeLabelSearch();
   Rng rng(12, 0);
   for (int trial = 0; trial < 100; ++trial) {
-    PipelineProblem problem = RandomProblem(rng, "1f1b");
-    const double best = solver->Solve(problem).iteration_s;
-    problem.cutoff_s = best;
-    EXPECT_DOUBLE_EQ(solver->Solve(problem).iteration_s, best);
-    problem.cutoff_s = best * 0.999;
-    EXPECT_FALSE(solver->Solve(problem).found);
+    PipelineProblem problem = RandomPipeline(rng, GetParam().schedule);
+    problem.objective = GetParam().objective;
+    const PipelineSolution free = solver->Solve(problem);
+    if (!free.found) continue;
+    problem.cutoff_s = free.iteration_s;
+    const PipelineSolution tight = solver->Solve(problem);
+    EXPECT_DOUBLE_EQ(tight.iteration_s, free.iteration_s);
+    EXPECT_EQ(tight.first, free.first);
+    EXPECT_EQ(tight.tag, free.tag);
+    problem.cutoff_s = free.iteration_s * 0.999;
+    const PipelineSolution hidden = solver->Solve(problem);
+    EXPECT_FALSE(hidden.found);
+    EXPECT_EQ(hidden.lower_bound_s, problem.cutoff_s);
   }
 }
 
-TEST(LabelSearchTest, NoOptionIsNoSolution) {
+TEST_P(LabelSearchTest, StopEndsTheSearchWithoutASolution) {
+  Rng rng(14, 0);
+  for (const int after : {0, 1, 3}) {
+    PipelineProblem problem = RandomPipeline(rng, GetParam().schedule);
+    problem.objective = GetParam().objective;
+    int asked = 0;
+    problem.stop = [&] { return asked++ >= after; };
+    const PipelineSolution solution = MakeLabelSearch()->Solve(problem);
+    EXPECT_FALSE(solution.found);
+    EXPECT_TRUE(solution.stopped);
+    EXPECT_EQ(solution.outcome, Outcome::kInterrupted);
+    EXPECT_EQ(solution.lower_bound_s, 0);
+    EXPECT_EQ(asked, after + 1);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Objectives,
+                         LabelSearchTest,
+                         testing::Values(Case{Objective::kExact, "1f1b"},
+                                         Case{Objective::kExact, "gpipe"},
+                                         Case{Objective::kMist, "1f1b"}),
+                         [](const auto& test) {
+                           return (test.param.objective == Objective::kMist ? "Mist" : "Exact") +
+                                  test.param.schedule;
+                         });
+
+TEST(LabelSearchEdgeTest, NoOptionIsNoSolution) {
   PipelineProblem problem;
   problem.layers = 3;
   problem.stages = 2;
@@ -104,21 +97,36 @@ TEST(LabelSearchTest, NoOptionIsNoSolution) {
   EXPECT_FALSE(MakeLabelSearch()->Solve(problem).found);
 }
 
-TEST(ParetoFrontierTest, KeepsExactlyTheUndominatedPoints) {
-  Rng rng(13, 0);
-  ParetoFrontier<3, int> frontier;
-  std::vector<std::array<double, 3>> all;
-  for (int i = 0; i < 300; ++i) {
-    all.push_back({rng.Uniform(), rng.Uniform(), rng.Uniform()});
-    frontier.Insert(all.back(), i);
+// Options that tie in everything: the first of them is taken, and the split that was found first.
+TEST(LabelSearchEdgeTest, AmongEqualsTheFirstStays) {
+  for (const Objective objective : {Objective::kExact, Objective::kMist}) {
+    PipelineProblem problem;
+    problem.layers = 6;
+    problem.stages = 3;
+    problem.micro_batches = 4;
+    problem.objective = objective;
+    problem.options = [](int, int first, int last) {
+      const double t = last - first + 1;
+      return std::vector<StageOption>{{{t, t, 0, 0}, 0, 7}, {{t, t, 0, 0}, 0, 8}};
+    };
+    const PipelineSolution solution = MakeLabelSearch()->Solve(problem);
+    EXPECT_EQ(solution.first, (std::vector<int>{0, 2, 4}));
+    EXPECT_EQ(solution.tag, (std::vector<int>{7, 7, 7}));
   }
-  std::size_t undominated = 0;
-  for (const auto& point : all) {
-    undominated += std::none_of(all.begin(), all.end(), [&](const auto& other) {
-      return other != point && other[0] <= point[0] && other[1] <= point[1] && other[2] <= point[2];
-    });
-  }
-  EXPECT_EQ(frontier.points().size(), undominated);
+}
+
+TEST(MistIterationSecondsTest, WorkedByHand) {
+  // t = 3, 5, 2; d = 1, 9, 4: (4 - 1) 5 + 10 + max(1, 9 - 3, 4 - 8).
+  const std::vector<schedule::StagePoint> stages = {{1, 2, 0.5, 0.5}, {2, 3, 4, 5}, {1, 1, 4, 0}};
+  EXPECT_DOUBLE_EQ(MistIterationSeconds(stages, 4), 31);
+  PipelineProblem problem;
+  problem.stages = 3;
+  problem.micro_batches = 4;
+  problem.objective = Objective::kMist;
+  EXPECT_DOUBLE_EQ(
+      ObjectiveSeconds(problem,
+                       std::vector<StageOption>{{stages[0], 1, 0}, {stages[1]}, {stages[2]}}),
+      32);
 }
 
 }  // namespace
