@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
@@ -43,6 +44,7 @@ struct Step {
 };
 
 using Frontier = solve::ParetoFrontier<kFields, Step>;
+using Labels = std::vector<Frontier::Point>;
 
 /// Layers and devices in front of a partial pipeline, and the shape of its front stage.
 using Key = std::tuple<int, int, int>;
@@ -67,13 +69,15 @@ std::vector<int> StageSizes(const cluster::Cluster& cluster) {
   return sizes;
 }
 
-/// Whether devices first … first + size - 1 are part of a node or whole nodes.
+/// Whether devices first … first + size - 1 are whole nodes, or part of one: at a multiple of their
+/// number where nodes hold a power of two.
 bool IsAligned(const cluster::Cluster& cluster, int first, int size) {
   if (first < 0) return false;
   const cluster::Place begin = cluster.PlaceOf(first);
-  const cluster::NodeGroup& group = cluster.groups[static_cast<std::size_t>(begin.group)];
-  if (size < group.devices_per_node) {
-    return begin.index_in_node % size == 0 && begin.index_in_node + size <= group.devices_per_node;
+  const int node = cluster.groups[static_cast<std::size_t>(begin.group)].devices_per_node;
+  if (size < node) {
+    const bool is_power = (node & (node - 1)) == 0;
+    return begin.index_in_node + size <= node && (!is_power || begin.index_in_node % size == 0);
   }
   const cluster::Place end = cluster.PlaceOf(first + size - 1);
   return begin.index_in_node == 0 &&
@@ -107,40 +111,46 @@ class PipelineSearch {
     return shapes_.empty() ? kNever : micro_batches_ * least_device_s_.back() / devices_;
   }
 
-  /// Returns the shortest pipeline below the cut-off.
-  std::optional<FoundPipeline> Search(double cutoff_s, const std::function<bool()>& stop) {
+  /// Returns the shortest pipeline below the cut-off; with `size`, of stages of so many devices.
+  /// Cut-offs do not rise from one call to the next.
+  std::optional<FoundPipeline> Search(double cutoff_s,
+                                      int size,
+                                      const std::function<bool()>& stop) {
     cutoff_s_ = cutoff_s;
+    size_ = size;
+    levels_.clear();
     choices_.SetMostSeconds(cutoff_s / micro_batches_);
     grain_s_ = kLabelTolerance / kLabelError * cutoff_s / std::min(layers_, devices_);
     const int most_stages = std::min(layers_, devices_);
     std::optional<std::pair<int, int>> best;  // stages, index of the label
     Key best_key;
-    std::map<Key, Frontier> last;
     for (int stages = 1; stages <= most_stages; ++stages) {
       // Once more where memory binds tighter.
       if ((stages & (stages - 1)) == 0) BoundAhead(stages);
-      std::map<Key, Frontier>& here = levels_.emplace_back();
+      std::map<Key, Frontier> frontiers;
       if (stages == 1) {
-        Prepend({layers_, devices_, -1}, nullptr, 0, here);
+        Prepend({layers_, devices_, -1}, nullptr, 0, frontiers);
       } else {
-        for (const auto& [key, frontier] : levels_[static_cast<std::size_t>(stages) - 2]) {
+        for (const auto& [key, labels] : levels_[static_cast<std::size_t>(stages) - 2]) {
           if (stop && stop()) {
             is_stopped_ = true;
             break;
           }
-          if (std::get<0>(key) > 0) Prepend(key, &frontier, stages - 1, here);
+          if (std::get<0>(key) > 0) Prepend(key, &labels, stages - 1, frontiers);
         }
       }
       bool is_alive = false;
-      for (const auto& [key, frontier] : here) {
-        labels_ += std::ssize(frontier.points());
+      std::map<Key, Labels>& here = levels_.emplace_back();
+      for (const auto& [key, frontier] : frontiers) {
+        const Labels& labels = here[key] = frontier.points();
+        labels_ += std::ssize(labels);
         if (std::get<0>(key) > 0) {
           is_alive = true;
           continue;
         }
         if (request_.fixed.pp && *request_.fixed.pp != stages) continue;
-        for (std::size_t i = 0; i < frontier.points().size(); ++i) {
-          const double seconds = IterationSeconds(frontier.points()[i].cost);
+        for (std::size_t i = 0; i < labels.size(); ++i) {
+          const double seconds = IterationSeconds(labels[i].cost);
           if (seconds >= cutoff_s_) continue;
           cutoff_s_ = seconds;
           best = {stages, static_cast<int>(i)};
@@ -199,6 +209,7 @@ class PipelineSearch {
     };
     std::map<std::pair<int, int>, double> least_of;
     for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
+      if (size_ > 0 && DevicesOf(shape) != size_) continue;
       for (int count = 1; count <= layers_; ++count) {
         double least_s = choices_.LeastSeconds(shape, count);
         if (least_s >= most_s) break;
@@ -259,11 +270,12 @@ class PipelineSearch {
 
   /// Puts a stage in front of each pipeline under a key.
   void Prepend(const Key& key,
-               const Frontier* behind,
+               const Labels* behind,
                int stages_behind,
                std::map<Key, Frontier>& to) {
     const auto [end_layer, end_device, next_shape] = key;
     for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
+      if (size_ > 0 && DevicesOf(shape) != size_) continue;
       const int first_device = end_device - DevicesOf(shape);
       if (!IsAligned(request_.cluster, first_device, DevicesOf(shape))) continue;
       if (next_shape >= 0 && !FitTogether(shape, next_shape)) continue;
@@ -284,11 +296,11 @@ class PipelineSearch {
             Add({first, first_device, shape}, Extended(here, nullptr, 0), step, to);
             continue;
           }
-          for (std::size_t i = 0; i < behind->points().size(); ++i) {
+          for (std::size_t i = 0; i < behind->size(); ++i) {
             Step to_behind = step;
             to_behind.behind = static_cast<int>(i);
             Add({first, first_device, shape},
-                Extended(here, &behind->points()[i].cost, stages_behind),
+                Extended(here, &(*behind)[i].cost, stages_behind),
                 to_behind,
                 to);
           }
@@ -335,9 +347,8 @@ class PipelineSearch {
     FoundPipeline found;
     found.micro_batches = micro_batches_;
     for (int k = stages; k >= 1; --k) {
-      const auto& label = levels_[static_cast<std::size_t>(k) - 1]
-                              .at(key)
-                              .points()[static_cast<std::size_t>(index)];
+      const Frontier::Point& label =
+          levels_[static_cast<std::size_t>(k) - 1].at(key)[static_cast<std::size_t>(index)];
       if (k == stages) found.iteration_s = IterationSeconds(label.cost);
       const Step& step = label.tag;
       const auto [first, first_device, shape] = key;
@@ -359,9 +370,10 @@ class PipelineSearch {
   StageChoices choices_;
   std::vector<double> least_device_s_;               // of the layers before each, times devices
   std::vector<double> slowest_ahead_, total_ahead_;  // see BoundAhead
-  std::vector<std::map<Key, Frontier>> levels_;
+  std::vector<std::map<Key, Labels>> levels_;
   double cutoff_s_ = kNever;
   double grain_s_ = 0;  // labels are rounded up to it
+  int size_ = 0;        // of all stages; 0: any
   bool is_stopped_ = false;
   std::int64_t labels_ = 0;
 };
@@ -384,46 +396,60 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
     return a->Bound() < b->Bound();
   });
   double shortest = options.cutoff_s;
-  result.lower_bound_s = kNever;
-  std::size_t done = 0;
-  while (done < searches.size()) {
-    // What stands for a pipeline may take a little longer than it.
-    const double wanted =
-        shortest * (1 - options.gap) * (1 + kIterationTolerance + kLabelTolerance);
-    if (searches[done]->Bound() >= wanted) break;
-    const std::size_t round = std::min<std::size_t>(kRound, searches.size() - done);
-    std::vector<std::optional<FoundPipeline>> found(round);
-    ParallelFor(static_cast<std::int64_t>(round),
-                request.threads,
-                [&](std::int64_t begin, std::int64_t end, int) {
-                  for (std::int64_t i = begin; i < end; ++i) {
-                    const auto at = static_cast<std::size_t>(i);
-                    if (searches[done + at]->Bound() >= wanted) continue;
-                    found[at] = searches[done + at]->Search(wanted, options.stop);
-                  }
-                });
-    for (std::size_t i = 0; i < round; ++i) {
-      PipelineSearch& search = *searches[done + i];
-      result.evaluated += search.evaluated();
-      result.labels += search.labels();
-      if (search.is_stopped()) {
-        result.is_complete = false;
-        result.lower_bound_s = std::min(result.lower_bound_s, search.Bound());
+  // What stands for a pipeline may take a little longer than it.
+  const auto wanted = [&] {
+    return shortest * (1 - options.gap) * (1 + kIterationTolerance + kLabelTolerance);
+  };
+  // Runs some searches at one cut-off, so that the answer does not depend on the threads.
+  const auto run = [&](std::span<const std::pair<std::size_t, int>> tasks) {
+    const double cutoff_s = wanted();
+    std::vector<std::optional<FoundPipeline>> found(tasks.size());
+    ParallelFor(std::ssize(tasks), request.threads, [&](std::int64_t begin, std::int64_t end, int) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const auto [index, size] = tasks[static_cast<std::size_t>(i)];
+        if (searches[index]->Bound() >= cutoff_s) continue;
+        found[static_cast<std::size_t>(i)] = searches[index]->Search(cutoff_s, size, options.stop);
       }
-      if (found[i] && found[i]->iteration_s < shortest) {
-        shortest = found[i]->iteration_s;
-        result.best = {*found[i]};
-      }
+    });
+    for (std::optional<FoundPipeline>& pipeline : found) {
+      if (!pipeline || pipeline->iteration_s >= shortest) continue;
+      shortest = pipeline->iteration_s;
+      result.best = {std::move(*pipeline)};
     }
-    for (std::size_t i = 0; i < round; ++i) searches[done + i].reset();
-    done += round;
-    if (!result.is_complete) break;
+  };
+  const auto is_stopped = [&] {
+    return std::any_of(
+        searches.begin(), searches.end(), [](const auto& search) { return search->is_stopped(); });
+  };
+  // Stages of one size first: few, and often near the best, which then cuts off more.
+  for (const int size : StageSizes(request.cluster)) {
+    for (std::size_t i = 0; i < searches.size() && !is_stopped(); i += kRound) {
+      std::vector<std::pair<std::size_t, int>> tasks;
+      for (std::size_t k = i; k < std::min(i + kRound, searches.size()); ++k) {
+        tasks.emplace_back(k, size);
+      }
+      run(tasks);
+    }
   }
+  std::size_t done = 0;
+  while (done < searches.size() && searches[done]->Bound() < wanted() && !is_stopped()) {
+    std::vector<std::pair<std::size_t, int>> tasks;
+    for (std::size_t k = done; k < std::min(done + kRound, searches.size()); ++k) {
+      tasks.emplace_back(k, 0);
+    }
+    run(tasks);
+    done += tasks.size();
+  }
+  result.is_complete = !is_stopped();
   // What was searched has nothing below the cut-off of its round but what was found.
-  if (done < searches.size()) {
-    result.lower_bound_s = std::min(result.lower_bound_s, searches[done]->Bound());
+  result.lower_bound_s = shortest * (1 - options.gap);
+  for (std::size_t i = 0; i < searches.size(); ++i) {
+    result.evaluated += searches[i]->evaluated();
+    result.labels += searches[i]->labels();
+    if (i >= done || searches[i]->is_stopped()) {
+      result.lower_bound_s = std::min(result.lower_bound_s, searches[i]->Bound());
+    }
   }
-  result.lower_bound_s = std::min(result.lower_bound_s, shortest * (1 - options.gap));
   return result;
 }
 

@@ -47,7 +47,8 @@ struct FullSearchResult {
   std::int64_t peak_bytes = 0;  ///< of labels held at once, estimated
 };
 
-/// Searches the space; the answer is the same for any number of threads.
+/// Searches the space; the answer is the same for any number of threads. Memory of communicators is
+/// that of all devices and of one more stage in front, where that is not known yet.
 /// @pre the request's target can run stages that differ
 FullSearchResult SearchFullSpace(const PlanRequest& request,
                                  const model::Graph& graph,
