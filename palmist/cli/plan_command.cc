@@ -151,6 +151,7 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
               {"none", "palmist", "megatron", "deepspeed", "torchtitan", "accelerate"},
               {});
   planner::PlanRequest request;
+  request.space = arguments.space;
   request.model = model::LoadModel(arguments.model).value();
   request.cluster = cluster::LoadCluster(arguments.cluster).value();
   if (!arguments.price.empty()) SetPrices(arguments.price, request.cluster);

@@ -211,9 +211,10 @@ std::string FormatPlan(const plan::Plan& plan,
   }
   if (plan.search) {
     const plan::SearchSummary& search = *plan.search;
-    text += fmt::format("{}: {} layouts, {} evaluated, {} ruled out by bounds, gap {}, {}\n",
+    text += fmt::format("{}: {} {}, {} evaluated, {} ruled out by bounds, gap {}, {}\n",
                         search.status,
                         search.candidates,
+                        search.space == "full" ? "layouts and stages" : "layouts",
                         search.evaluated,
                         search.pruned,
                         FormatPercent(search.gap),

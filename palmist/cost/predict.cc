@@ -12,12 +12,12 @@ namespace {
 
 /// Distinct rank sets a rank of the stage belongs to, each of which costs a communicator.
 double CommunicatorBytes(const plan::Stage& stage,
-                         int num_stages,
+                         const Estimator::Position& position,
                          bool tied_apart,
                          const cluster::MemoryOverheads& overheads) {
   double bytes = 0;
   const auto add = [&](int ranks) { bytes += overheads.CommunicatorBytes(ranks); };
-  const int world = static_cast<int>(stage.devices.size()) * num_stages;
+  const int world = position.world;
   add(world);  // the world's own, which every launcher makes
   if (stage.tp > 1 && stage.tp < world) add(stage.tp);
   if (stage.cp > 1 && stage.cp < world) add(stage.cp);
@@ -25,16 +25,12 @@ double CommunicatorBytes(const plan::Stage& stage,
   const int replicas = stage.dp * stage.cp;
   if (replicas > 1 && replicas < world && !(stage.dp == 1 && stage.cp > 1)) add(replicas);
   if (stage.zero > 0 && stage.zero_shard > 1 && stage.zero_shard < replicas) add(stage.zero_shard);
-  if (num_stages > 1 && num_stages < world) add(num_stages);
+  if (position.num_stages > 1 && position.num_stages < world) add(position.num_stages);
   if (tied_apart) add(2);
   return bytes;
 }
 
 }  // namespace
-
-double StageEstimate::ExcessBytes() const {
-  return std::max(memory.needed() - memory.limit, host_bytes - host_limit_bytes);
-}
 
 Layout LayoutOf(const plan::Stage& stage) {
   return {.micro_batch = stage.micro_batch,
@@ -84,38 +80,25 @@ const CostModel& Estimator::ModelFor(const model::OpVariants& ops) {
   return *models_.back().second;
 }
 
-StageEstimate Estimator::Estimate(const plan::Stage& stage,
-                                  int index,
-                                  int num_stages,
-                                  const ModelCost<double>& layers,
-                                  const StageRates& rates,
-                                  const Rate& embedding_reduce,
-                                  const Rate& previous_send) const {
+StageContent<double> Estimator::ContentOf(const plan::Stage& stage) const {
   std::vector<bool> recomputed;
   for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
     recomputed.push_back(stage.recomputes(layer));
   }
-  return Estimate(stage,
-                  CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed),
-                  index,
-                  num_stages,
-                  layers,
-                  rates,
-                  embedding_reduce,
-                  previous_send);
+  return CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed);
 }
 
-StageEstimate Estimator::Estimate(const plan::Stage& stage,
-                                  StageContent<double> content,
-                                  int index,
-                                  int num_stages,
-                                  const ModelCost<double>& layers,
-                                  const StageRates& rates,
-                                  const Rate& embedding_reduce,
-                                  const Rate& previous_send) const {
-  StageEstimate estimate;
+StageTerms Estimator::Terms(const plan::Stage& stage,
+                            StageContent<double> content,
+                            const Position& position,
+                            const ModelCost<double>& layers,
+                            const StageRates& rates,
+                            const Rate& embedding_reduce,
+                            const ModelCost<double>* next) const {
+  StageTerms terms;
+  const int num_stages = position.num_stages;
   content.in_flight =
-      schedule::InFlight(training_.schedule, num_stages, index, training_.micro_batches);
+      schedule::InFlight(training_.schedule, num_stages, position.index, training_.micro_batches);
   content.embedding = stage.embedding ? 1 : 0;
   content.head = stage.head ? 1 : 0;
 
@@ -130,10 +113,6 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
     states.optimizer_shards = shard, states.expert_optimizer_shards = expert_shard;
   if (stage.zero >= 2) states.grad_shards = shard, states.expert_grad_shards = expert_shard;
   if (stage.zero >= 3) states.weight_shards = shard, states.expert_weight_shards = expert_shard;
-  states.offload_weights = stage.offload.weights;
-  states.offload_grads = stage.offload.grads;
-  states.offload_optimizer = stage.offload.optimizer;
-  states.offload_activations = stage.offload.activations;
 
   // Memory.
   const StageMemory<double> memory = ComposeMemory(layers, content, states);
@@ -143,40 +122,32 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
                                       layers.kinds.end(),
                                       [](const auto& kind) { return kind.tied_weights > 0; });
   const bool tied_apart = tied_somewhere && num_stages > 1 && (stage.embedding || weights.tied > 0);
-  plan::MemoryBytes& bytes = estimate.memory;
-  bytes.weights = memory.weights;
-  bytes.grads = memory.grads;
-  bytes.optimizer = memory.optimizer;
-  bytes.activations = memory.activations;
-  bytes.transient = memory.transient;
-  bytes.buffers = memory.buffers + rates.overheads.allocator_bytes;
-  bytes.logits = memory.logits;
-  bytes.allocated_peak = memory.Sum() + rates.overheads.allocator_bytes;
-  bytes.reserved_peak = bytes.allocated_peak * rates.overheads.reserved_over_allocated;
-  bytes.communicators = CommunicatorBytes(stage, num_stages, tied_apart, rates.overheads);
-  bytes.context = rates.overheads.context_bytes;
-  bytes.limit = options_.memory_limit <= 1 ? rates.usable_bytes * options_.memory_limit
+  terms.memory.weights = memory.weights;
+  terms.memory.grads = memory.grads;
+  terms.memory.optimizer = memory.optimizer;
+  terms.memory.activations = memory.activations;
+  terms.memory.transient = memory.transient;
+  terms.memory.buffers = rates.overheads.allocator_bytes;
+  terms.memory.logits = memory.logits;
+  terms.weight_buffer = 2 * states.weight_bytes * weights.largest;
+  terms.grad_buffer = 2 * states.grad_bytes * weights.largest;
+  terms.weights_sharded = states.weight_shards > 1;
+  terms.grads_sharded = states.grad_shards > 1;
+  terms.reserved_over_allocated = rates.overheads.reserved_over_allocated;
+  terms.communicators = CommunicatorBytes(stage, position, tied_apart, rates.overheads);
+  terms.context = rates.overheads.context_bytes;
+  terms.limit = options_.memory_limit <= 1 ? rates.usable_bytes * options_.memory_limit
                                            : std::min(options_.memory_limit, rates.usable_bytes);
-  double activations_on_host = 0;
-  if (states.offload_activations > 0) {
-    StateLayout<double> all_here = states;
-    all_here.offload_activations = 0;
-    activations_on_host =
-        states.offload_activations * ComposeMemory(layers, content, all_here).activations;
+  terms.host_limit_bytes = rates.host_bytes;
+  double largest_kept = 0;
+  for (std::size_t k = 0; k < layers.kinds.size(); ++k) {
+    terms.moved_activation_bytes +=
+        content.plain[k] * layers.kinds[k].kept + content.recomputed[k] * layers.kinds[k].input;
+    if (content.plain[k] > 0) largest_kept = std::max(largest_kept, layers.kinds[k].kept);
   }
-  const double state_elements =
-      weights.dense / states.optimizer_shards + weights.expert / states.expert_optimizer_shards;
-  const double weight_elements =
-      weights.dense / states.weight_shards + weights.expert / states.expert_weight_shards;
-  const double grad_elements =
-      weights.dense / states.grad_shards + weights.expert / states.expert_grad_shards;
-  estimate.host_bytes = states.offload_weights * states.weight_bytes * weight_elements +
-                        states.offload_grads * states.grad_bytes * grad_elements +
-                        states.offload_optimizer * states.optimizer_bytes * state_elements +
-                        activations_on_host;
-  estimate.host_limit_bytes = rates.host_bytes;
+  terms.activation_buffer = 2 * largest_kept;
 
-  // Time of a steady micro-batch: the phases of the overlap-centric schedule.
+  // Time of a steady micro-batch.
   const StageTime<double> time = ComposeTime(layers, content);
   // Routed experts are replicated over fewer ranks: over none where ep reaches the replicas.
   const double replicated = weights.dense + (stage.ep < replicas ? weights.expert : 0);
@@ -186,8 +157,6 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
   const auto shard_seconds = [&](const Rate& rate, double moved) {
     return shard > 1 ? per_layer * rate.alpha_s + moved * rate.s_per_byte : 0;
   };
-  const double gather_s =
-      stage.zero >= 3 ? shard_seconds(rates.shard_gather, weight_bytes_here) : 0;
   // Gradients: sharded ones are reduced after every micro-batch, others once; where several shard
   // groups exist their shards are summed too.
   double reduce_s = 0;
@@ -198,97 +167,56 @@ StageEstimate Estimator::Estimate(const plan::Stage& stage,
     reduce_s = per_layer * rates.data_all_reduce.alpha_s +
                grad_bytes_here * rates.data_all_reduce.s_per_byte;
   }
-  double activation_total = 0;
-  for (std::size_t k = 0; k < layers.kinds.size(); ++k) {
-    activation_total +=
-        content.plain[k] * layers.kinds[k].kept + content.recomputed[k] * layers.kinds[k].input;
-  }
-  const double weights_in_s = states.offload_weights * states.weight_bytes * weight_elements *
-                              rates.host_to_device_s_per_byte;
-  const double grads_move = states.offload_grads * states.grad_bytes * grad_elements;
-  const double activations_move = states.offload_activations * activation_total;
-  const double steady_reduce_s = stage.zero >= 2 ? reduce_s : 0;
+  terms.forward_compute_s = time.forward_s;
+  terms.backward_compute_s = time.backward_s;
+  terms.gather_s = stage.zero >= 3 ? shard_seconds(rates.shard_gather, weight_bytes_here) : 0;
+  terms.steady_reduce_s = stage.zero >= 2 ? reduce_s : 0;
+  terms.last_reduce_s = stage.zero <= 1 ? reduce_s : 0;
+  terms.tp_s = time.tp_forward_s + time.tp_backward_s;
+  terms.cp_s = time.cp_forward_s + time.cp_backward_s;
+  terms.ep_s = time.ep_forward_s + time.ep_backward_s;
+  terms.forward_serial_s = time.tp_forward_s + time.cp_forward_s + time.ep_forward_s;
+  terms.backward_serial_s = time.tp_backward_s + time.cp_backward_s + time.ep_backward_s;
+  terms.host_to_device_s_per_byte = rates.host_to_device_s_per_byte;
+  terms.device_to_host_s_per_byte = rates.device_to_host_s_per_byte;
+  terms.interference = rates.interference;
 
-  const double forward_serial = time.tp_forward_s + time.cp_forward_s + time.ep_forward_s;
-  const double backward_serial = time.tp_backward_s + time.cp_backward_s + time.ep_backward_s;
-  const ResourceSeconds forward_work = {
-      .compute = time.forward_s,
-      .device_to_device = gather_s,
-      .host_to_device = weights_in_s,
-      .device_to_host = activations_move * rates.device_to_host_s_per_byte};
-  const ResourceSeconds backward_work = {
-      .compute = time.backward_s,
-      .device_to_device = gather_s + steady_reduce_s,
-      .host_to_device =
-          weights_in_s + (grads_move + activations_move) * rates.host_to_device_s_per_byte,
-      .device_to_host = grads_move * rates.device_to_host_s_per_byte};
-  const auto overlapped = [&](const ResourceSeconds& work) {
-    return OverlappedSeconds(work, rates.interference);
-  };
-  const auto without_host = [](ResourceSeconds work) {
-    work.host_to_device = work.device_to_host = 0;
-    return work;
-  };
-  const double forward_s = overlapped(forward_work);
-  const double backward_s = overlapped(backward_work);
-  const double on_device_s =
-      overlapped(without_host(forward_work)) + overlapped(without_host(backward_work));
-
-  // What crosses a boundary is the input of the layer behind it, and a decoder's encoder output.
-  const auto boundary_bytes = [&](int layer) {
-    const LayerCost<double>& kind =
-        layers.kinds[static_cast<std::size_t>(graph_.layers[static_cast<std::size_t>(layer)])];
-    return kind.input + kind.memory;
-  };
-  const double send_forward_s =
-      index + 1 < num_stages ? rates.send.Seconds(boundary_bytes(stage.last_layer + 1)) : 0;
-  const double send_backward_s =
-      index > 0 ? previous_send.Seconds(boundary_bytes(stage.first_layer)) : 0;
-  estimate.point.forward_s = forward_s + forward_serial + send_forward_s;
-  estimate.point.backward_s = backward_s + backward_serial + send_backward_s;
-  estimate.compute_s = time.forward_s + time.backward_s;
-  estimate.tp_s = time.tp_forward_s + time.tp_backward_s;
-  estimate.cp_s = time.cp_forward_s + time.cp_backward_s;
-  estimate.ep_s = time.ep_forward_s + time.ep_backward_s;
-  estimate.dp_s = on_device_s - estimate.compute_s;
-  estimate.offload_s = forward_s + backward_s - on_device_s;
-  estimate.pp_s = send_forward_s + send_backward_s;
-
-  // After the last backward: what the reduction of unsharded gradients leaves exposed.
-  if (stage.zero <= 1 && reduce_s > 0) {
-    ResourceSeconds last = backward_work;
-    last.device_to_device += reduce_s;
-    estimate.point.last_extra_s = overlapped(last) - backward_s;
+  // What crosses a boundary is the input of the layer behind it, and a decoder's encoder output,
+  // forward as activations and backward as their gradients. Of two unlike layouts the one whose
+  // ranks have more to move sets the pace.
+  if (position.index + 1 < num_stages) {
+    const int kind_behind = graph_.layers[static_cast<std::size_t>(stage.last_layer) + 1];
+    const auto boundary_bytes = [&](const ModelCost<double>& costs) {
+      const LayerCost<double>& kind = costs.kinds[static_cast<std::size_t>(kind_behind)];
+      return kind.input + kind.memory;
+    };
+    double bytes = boundary_bytes(layers);
+    if (next != nullptr) bytes = std::max(bytes, boundary_bytes(*next));
+    const double send_s = rates.send.Seconds(bytes);
+    terms.forward_serial_s += send_s;
+    terms.backward_serial_s += send_s;
+    terms.pp_s = 2 * send_s;
   }
   if (tied_apart) {
     const double table =
         (stage.embedding ? layers.embedding.weights : layers.head.tied_weights) * states.grad_bytes;
-    estimate.point.last_extra_s += embedding_reduce.Seconds(table);
+    terms.tied_s = embedding_reduce.Seconds(table);
   }
 
-  // The optimizer step: reads gradients and states, writes states and weights.
-  const double step_bytes =
-      state_elements * (states.grad_bytes + 2 * states.optimizer_bytes + states.weight_bytes);
-  const double host_states = states.offload_optimizer * states.optimizer_bytes * state_elements;
-  const double gather_updated_s =
-      stage.zero == 1 || stage.zero == 2 ? shard_seconds(rates.shard_gather, weight_bytes_here) : 0;
-  // Clipping needs the norm of all gradients first, so its arithmetic follows the last backward on
-  // every stage; without it each layer's step runs just before its next forward. What moves runs
-  // beside the first forward either way.
-  const double step_s = step_bytes * rates.optimizer_s_per_byte;
-  const bool deferred = training_.grad_clip == 0;
-  ResourceSeconds first = forward_work;
-  first.compute += deferred ? step_s : 0;
-  first.device_to_device += gather_updated_s;
-  first.host_to_device += host_states * rates.host_to_device_s_per_byte;
-  first.device_to_host += host_states * rates.device_to_host_s_per_byte;
-  estimate.point.first_extra_s = overlapped(first) - forward_s;
-  const double first_on_device_s =
-      overlapped(without_host(first)) - overlapped(without_host(forward_work));
-  estimate.extra_offload_s = std::max(0.0, estimate.point.first_extra_s - first_on_device_s);
-  estimate.extra_optimizer_s = deferred ? std::min(step_s, first_on_device_s) : 0;
-  estimate.optimizer_s = deferred ? 0 : step_s;
-  return estimate;
+  // The optimizer step: reads gradients and states, writes states and weights. Clipping needs the
+  // norm of all gradients first, so its arithmetic follows the last backward on every stage;
+  // without it each layer's step runs just before its next forward. What moves runs beside the
+  // first forward either way.
+  const double state_elements =
+      weights.dense / states.optimizer_shards + weights.expert / states.expert_optimizer_shards;
+  terms.step_s = state_elements *
+                 (states.grad_bytes + 2 * states.optimizer_bytes + states.weight_bytes) *
+                 rates.optimizer_s_per_byte;
+  terms.is_step_deferred = training_.grad_clip == 0;
+  if (stage.zero == 1 || stage.zero == 2) {
+    terms.gather_updated_s = shard_seconds(rates.shard_gather, weight_bytes_here);
+  }
+  return terms;
 }
 
 double ModelFlopsPerSample(const model::Graph& graph, double seq_len) {
@@ -390,22 +318,34 @@ void Predict(plan::Plan& plan,
   const int num_stages = static_cast<int>(plan.stages.size());
   const Rate embedding_reduce = PairAllReduce(
       context, plan.stages.front().devices.front(), plan.stages.back().devices.front());
-  std::vector<StageEstimate> estimates;
+  std::vector<StageRates> rates;
+  std::vector<ModelCost<double>> layers;
+  int world = 0;
   double peak = 0;
-  Rate previous_send;
-  plan.closest.clear();
   for (int i = 0; i < num_stages; ++i) {
-    plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
+    const plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
     const std::vector<int> next = i + 1 < num_stages
                                       ? plan.stages[static_cast<std::size_t>(i) + 1].devices
                                       : std::vector<int>();
-    const StageRates rates = ComputeRates(context, LayoutOf(stage), stage.devices, next);
-    const ModelCost<double> layers =
-        estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.inputs, 1)).front();
-    StageEstimate estimate =
-        estimator.Estimate(stage, i, num_stages, layers, rates, embedding_reduce, previous_send);
-    previous_send = rates.send;
-    peak += rates.peak_flops_per_s;
+    rates.push_back(ComputeRates(context, LayoutOf(stage), stage.devices, next));
+    layers.push_back(
+        estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.back().inputs, 1)).front());
+    world += static_cast<int>(stage.devices.size());
+    peak += rates.back().peak_flops_per_s;
+  }
+  std::vector<StageEstimate> estimates;
+  plan.closest.clear();
+  for (int i = 0; i < num_stages; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    plan::Stage& stage = plan.stages[at];
+    const StageTerms terms = estimator.Terms(stage,
+                                             estimator.ContentOf(stage),
+                                             {i, num_stages, world},
+                                             layers[at],
+                                             rates[at],
+                                             embedding_reduce,
+                                             i + 1 < num_stages ? &layers[at + 1] : nullptr);
+    const StageEstimate estimate = Compose(terms, stage.offload);
     stage.predicted = plan::StagePrediction{.forward_s = estimate.point.forward_s,
                                             .backward_s = estimate.point.backward_s,
                                             .first_extra_s = estimate.point.first_extra_s,

@@ -9,6 +9,7 @@
 
 #include "palmist/cost/cost_model.h"
 #include "palmist/cost/layout.h"
+#include "palmist/cost/stage_terms.h"
 #include "palmist/plan/plan.h"
 #include "palmist/schedule/pipeline.h"
 
@@ -18,22 +19,6 @@ struct PredictOptions {
   /// What a rank may use: a share of the device's memory up to 1, or bytes above it.
   double memory_limit = 1.0;
   double expert_imbalance = 1.0;
-};
-
-/// Everything a stage costs; the plan file's `predicted` and what explains it.
-struct StageEstimate {
-  schedule::StagePoint point;  ///< as the pipeline formula takes it
-  plan::MemoryBytes memory;
-  double host_bytes = 0;  ///< host memory a rank needs
-  double host_limit_bytes = 0;
-  double optimizer_s = 0;  ///< the step with what it moves, where it is not deferred
-  /// Seconds of a steady micro-batch, by cause; together `point.forward_s + backward_s`.
-  double compute_s = 0, tp_s = 0, cp_s = 0, ep_s = 0, dp_s = 0, pp_s = 0, offload_s = 0;
-  /// Of `point.first_extra_s`: transfers to and from the host, and a deferred optimizer step.
-  double extra_offload_s = 0, extra_optimizer_s = 0;
-
-  /// Bytes by which the stage exceeds the device's or the host's limit; at most 0 where it fits.
-  double ExcessBytes() const;
 };
 
 /// Prices the stages of one model, cluster and training setup. Compiled cost models are kept by
@@ -55,28 +40,28 @@ class Estimator {
   /// Returns the cost model of a choice of variants, derived at first use.
   const CostModel& ModelFor(const model::OpVariants& ops);
 
-  /// Prices stage `index` of a pipeline of `num_stages`.
-  /// @param layers the model's costs under this stage's layout (`ModelFor(stage.ops).Evaluate`).
-  /// @param previous_send the send of the stage before: gradients go back over the same link.
-  /// @param embedding_reduce the all-reduce of tied embeddings, where the ends lie apart.
-  StageEstimate Estimate(const plan::Stage& stage,
-                         int index,
-                         int num_stages,
-                         const ModelCost<double>& layers,
-                         const StageRates& rates,
-                         const Rate& embedding_reduce,
-                         const Rate& previous_send = {}) const;
+  /// Where a stage stands: `index` of `num_stages`, which have `world` devices together.
+  struct Position {
+    int index = 0;
+    int num_stages = 1;
+    int world = 1;
+  };
 
-  /// The same for a caller who has counted the stage's layers: a search. `content` holds the counts
-  /// of layers; ends and micro-batches in flight are filled in.
-  StageEstimate Estimate(const plan::Stage& stage,
-                         StageContent<double> content,
-                         int index,
-                         int num_stages,
-                         const ModelCost<double>& layers,
-                         const StageRates& rates,
-                         const Rate& embedding_reduce,
-                         const Rate& previous_send = {}) const;
+  /// Returns what a stage costs, with its offload ratios left open.
+  /// @param content the counts of layers; ends and micro-batches in flight are filled in.
+  /// @param layers the model's costs under this stage's layout (`ModelFor(stage.ops).Evaluate`).
+  /// @param embedding_reduce the all-reduce of tied embeddings, where the ends lie apart.
+  /// @param next the costs under the next stage's layout; null where there is none or it is alike.
+  StageTerms Terms(const plan::Stage& stage,
+                   StageContent<double> content,
+                   const Position& position,
+                   const ModelCost<double>& layers,
+                   const StageRates& rates,
+                   const Rate& embedding_reduce,
+                   const ModelCost<double>* next = nullptr) const;
+
+  /// Returns the content of a plan's stage.
+  StageContent<double> ContentOf(const plan::Stage& stage) const;
 
   /// Bytes an activation takes in the training dtype.
   double activation_bytes() const;

@@ -47,6 +47,7 @@ struct Evaluator::Work {
   std::vector<double> least_s;   // least time of the layers before each, any stage
   std::vector<double> slowness;  // of each stage against that, at least
   double speed = 0;              // sum over stages of 1 / slowness
+  int world = 1;                 // devices of all stages
 };
 
 Evaluator::~Evaluator() = default;
@@ -77,6 +78,7 @@ Evaluator::Evaluator(const PlanRequest& request,
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const Candidate& candidate = candidates[c];
     Work work;
+    work.world = candidate.devices;
     work.estimator = std::make_unique<cost::Estimator>(graph,
                                                        request.cluster,
                                                        request.calibration,
@@ -201,15 +203,14 @@ cost::StageEstimate Evaluator::Estimate(const Work& work,
                                         int index,
                                         int recomputed) const {
   const StageCosts& costs = *work.stages[static_cast<std::size_t>(index)];
-  return work.estimator->Estimate(
-      stage,
-      ContentOf(stage, recomputed),
-      index,
-      static_cast<int>(work.stages.size()),
-      costs.layers,
-      costs.rates,
-      work.embedding_reduce,
-      index > 0 ? work.stages[static_cast<std::size_t>(index) - 1]->rates.send : cost::Rate{});
+  const int num_stages = static_cast<int>(work.stages.size());
+  return cost::Compose(work.estimator->Terms(stage,
+                                             ContentOf(stage, recomputed),
+                                             {index, num_stages, work.world},
+                                             costs.layers,
+                                             costs.rates,
+                                             work.embedding_reduce),
+                       stage.offload);
 }
 
 cost::StageContent<double> Evaluator::ContentOf(const plan::Stage& stage, int recomputed) const {
@@ -327,16 +328,23 @@ Evaluation Evaluator::Evaluate(int index,
   return evaluation;
 }
 
+plan::Plan EmptyPlan(const PlanRequest& request,
+                     const model::Graph& graph,
+                     const Candidate& candidate) {
+  plan::Plan plan;
+  plan.model_name = request.model.name;
+  plan.model_config = request.model.config_json;
+  plan.seq_len = graph.has_sequence ? request.seq_len : 0;
+  plan.params = model::CountParameters(graph);
+  plan.cluster_name = request.cluster.name;
+  plan.cluster = request.cluster;
+  plan.training = TrainingOf(request, candidate);
+  return plan;
+}
+
 plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
   const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
-  plan::Plan plan;
-  plan.model_name = request_.model.name;
-  plan.model_config = request_.model.config_json;
-  plan.seq_len = graph_.has_sequence ? request_.seq_len : 0;
-  plan.params = model::CountParameters(graph_);
-  plan.cluster_name = request_.cluster.name;
-  plan.cluster = request_.cluster;
-  plan.training = TrainingOf(request_, candidate);
+  plan::Plan plan = EmptyPlan(request_, graph_, candidate);
   for (int i = 0; i < candidate.stages; ++i) {
     const auto at = static_cast<std::size_t>(i);
     plan::Stage stage = StageOf(candidate, i);

@@ -71,6 +71,11 @@ class Evaluator {
   std::unique_ptr<solve::PipelineSolver> solver_;
 };
 
+/// Returns a plan without stages.
+plan::Plan EmptyPlan(const PlanRequest& request,
+                     const model::Graph& graph,
+                     const Candidate& candidate);
+
 /// Returns the training setup of a candidate.
 plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate);
 

@@ -16,6 +16,7 @@
 #include "palmist/plan/summary.h"
 #include "palmist/plan/targets.h"
 #include "palmist/planner/evaluator.h"
+#include "palmist/planner/full_search.h"
 
 namespace palmist::planner {
 namespace {
@@ -260,6 +261,36 @@ std::string StatusName(Outcome outcome, double gap, double wanted) {
   return {};
 }
 
+/// Whether the request's space is one in which stages may differ, and its target runs them.
+bool SearchesFullSpace(const PlanRequest& request) {
+  return request.space == "full" && (request.target == "none" || request.target == "palmist") &&
+         request.fixed.schedule.value_or("1f1b") == "1f1b" && request.max_evaluations == 0;
+}
+
+/// Searches the full space for what beats `shortest_s`, or for anything where that is infinite.
+FullSearchResult SearchFull(const PlanRequest& request,
+                            const model::Graph& graph,
+                            double shortest_s,
+                            double bound_s,
+                            const std::function<bool()>& stop) {
+  FullSearchOptions options;
+  options.gap = request.gap;
+  options.stop = stop;
+  if (std::isfinite(shortest_s)) {
+    options.cutoff_s = shortest_s;
+    return SearchFullSpace(request, graph, options);
+  }
+  FullSearchResult result;
+  for (const double slack : {1.5, 3.0, 6.0, 12.0, 100.0}) {
+    options.cutoff_s = bound_s * slack;
+    const std::int64_t evaluated = result.evaluated;
+    result = SearchFullSpace(request, graph, options);
+    result.evaluated += evaluated;
+    if (!result.best.empty() || !result.is_complete) break;
+  }
+  return result;
+}
+
 }  // namespace
 
 PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
@@ -271,6 +302,35 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
   SearchState state = Search(request, evaluator, candidates, progress, start);
   result.search = state.summary;
   result.outcome = state.outcome;
+  std::vector<plan::Plan> of_full_space;
+  if (SearchesFullSpace(request) && state.outcome == Outcome::kOptimal) {
+    double shortest_s = std::numeric_limits<double>::infinity(), bound_s = shortest_s;
+    if (!state.best.empty()) shortest_s = state.best.front().evaluation.iteration_s;
+    for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
+      bound_s = std::min(bound_s, evaluator.Bound(i));
+    }
+    const auto stop = [&] {
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      return InterruptRequested() || took.count() > request.time_limit_s;
+    };
+    const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, stop);
+    for (const FoundPipeline& found : full.best) {
+      of_full_space.push_back(MakePlan(request, graph, found));
+    }
+    result.search.space = "full";
+    result.search.candidates += full.evaluated;
+    result.search.evaluated += full.evaluated;
+    if (!full.is_complete) {
+      result.outcome = InterruptRequested() ? Outcome::kInterrupted : Outcome::kTimeLimit;
+    }
+    if (!of_full_space.empty()) {
+      shortest_s = std::min(shortest_s, of_full_space.front().predicted->iteration_time_s);
+    }
+    if (std::isfinite(shortest_s)) {
+      result.search.lower_bound_s = std::min(full.lower_bound_s, shortest_s);
+      result.search.gap = 1 - result.search.lower_bound_s / shortest_s;
+    }
+  }
 
   const int idle = request.cluster.num_devices() - candidates.front().devices;
   if (idle > 0) {
@@ -278,7 +338,7 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
                            " devices stay idle: no layout of this batch "
                            "and model uses all of them");
   }
-  if (state.best.empty()) {
+  if (state.best.empty() && of_full_space.empty()) {
     if (state.outcome == Outcome::kOptimal) result.outcome = Outcome::kInfeasible;
     // The candidate nearest to fitting; where some fit and there was no time, the most promising.
     int nearest = 0;
@@ -311,7 +371,8 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
     return result;
   }
 
-  result.search.status = StatusName(result.outcome, state.summary.gap, request.gap);
+  result.search.status = StatusName(result.outcome, result.search.gap, request.gap);
+  result.plans = std::move(of_full_space);
   for (const Found& found : state.best) {
     result.plans.push_back(evaluator.MakePlan(found.index, found.evaluation));
   }

@@ -45,6 +45,9 @@ struct PlanRequest {
   std::string ops = "auto";     ///< auto, eager, sdpa, fused, tempo, lean
   std::string target = "none";  ///< none, palmist, megatron, deepspeed, torchtitan, accelerate
   Fixed fixed;
+  /// full: every stage has its own devices and layout; uniform: all alike, without offload.
+  std::string space = "uniform";
+  bool searches_offload = true;      ///< where no offload is fixed
   double gap = 0.01;                 ///< stop once the best is proven this close to the bound
   std::int64_t max_evaluations = 0;  ///< 0: no limit
   double time_limit_s = 150;

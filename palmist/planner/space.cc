@@ -185,6 +185,80 @@ void AddCandidates(const PlanRequest& request,
 
 }  // namespace
 
+std::vector<cost::Layout> StageLayouts(const PlanRequest& request,
+                                       const model::Graph& graph,
+                                       int devices,
+                                       std::int64_t samples) {
+  const TensorLimits limits = LimitsOf(request.model.spec);
+  const Fixed& fixed = request.fixed;
+  int node = 1;
+  for (const cluster::NodeGroup& group : request.cluster.groups) {
+    node = std::max(node, group.devices_per_node);
+  }
+  std::vector<cost::Layout> layouts;
+  const int cp = fixed.cp.value_or(1);
+  if (devices % cp != 0) return layouts;
+  if (cp > 1 &&
+      (!graph.has_sequence || request.seq_len % cp != 0 || request.seq_len / cp % 2 != 0)) {
+    return layouts;
+  }
+  for (const int tp : Divisors(devices / cp)) {
+    if (!Matches(fixed.tp, tp) || !limits.Allows(tp) || (!fixed.tp && tp > node)) continue;
+    const int dp = devices / cp / tp;
+    if (!Matches(fixed.dp, dp) || samples % dp != 0) continue;
+    const int micro_batch = static_cast<int>(samples / dp);
+    if (!Matches(fixed.micro_batch, micro_batch)) continue;
+    for (const bool sp : {false, true}) {
+      if (fixed.sp && *fixed.sp != sp) continue;
+      if (sp && (tp == 1 || !graph.has_sequence || request.seq_len / cp % tp != 0)) continue;
+      for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
+        if (!Matches(fixed.ep, ep) || limits.experts % ep != 0) continue;
+        cost::Layout layout;
+        layout.micro_batch = micro_batch;
+        layout.dp = dp;
+        layout.tp = tp;
+        layout.cp = cp;
+        layout.ep = ep;
+        layout.sp = sp;
+        layouts.push_back(layout);
+      }
+    }
+  }
+  return layouts;
+}
+
+std::vector<cost::Layout> ZeroVariants(const PlanRequest& request,
+                                       const cost::Layout& layout,
+                                       int node_devices,
+                                       bool has_others) {
+  std::vector<cost::Layout> variants;
+  const int replicas = layout.dp * layout.cp;
+  const int in_node = node_devices / layout.tp;
+  for (int zero = 0; zero <= (replicas > 1 ? 3 : 0); ++zero) {
+    if (!Matches(request.fixed.zero, zero)) continue;
+    // DeepSpeed's pipeline refuses sharded gradients (users of it meet an assertion).
+    if (request.target == "deepspeed" && has_others && zero >= 2) continue;
+    cost::Layout variant = layout;
+    variant.zero = zero;
+    variant.zero_shard = zero > 0 ? replicas : 1;
+    variants.push_back(variant);
+    const bool is_apart = in_node > 1 && in_node < replicas && replicas % in_node == 0;
+    if (zero > 0 && is_apart && layout.ep <= in_node) {
+      variant.zero_shard = in_node;
+      variants.push_back(variant);
+    }
+  }
+  return variants;
+}
+
+std::vector<int> MicroBatchCounts(const PlanRequest& request) {
+  std::vector<int> counts;
+  for (const int count : Divisors(request.global_batch)) {
+    if (Matches(request.fixed.micro_batches, count)) counts.push_back(count);
+  }
+  return counts;
+}
+
 std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request) {
   using model::Variant;
   std::vector<model::OpVariants> variants;

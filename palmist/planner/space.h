@@ -26,6 +26,23 @@ struct Candidate {
 /// that emptied the space.
 std::vector<Candidate> EnumerateCandidates(const PlanRequest& request, const model::Graph& graph);
 
+/// Returns the layouts of a stage on `devices` devices that hold a micro-batch of `samples`
+/// together, ZeRO left at 0, in a fixed order; those that the request's fixes allow.
+std::vector<cost::Layout> StageLayouts(const PlanRequest& request,
+                                       const model::Graph& graph,
+                                       int devices,
+                                       std::int64_t samples);
+
+/// Returns how ZeRO may shard the states of a layout, with `zero` and `zero_shard` set: over all of
+/// its replicas, or those of a node of `node_devices`.
+std::vector<cost::Layout> ZeroVariants(const PlanRequest& request,
+                                       const cost::Layout& layout,
+                                       int node_devices,
+                                       bool has_others);
+
+/// Returns the numbers of micro-batches that the request allows: divisors of the global batch.
+std::vector<int> MicroBatchCounts(const PlanRequest& request);
+
 /// Returns the operator variants that `request.ops`, `target` and fixes leave.
 std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request);
 

@@ -231,8 +231,8 @@ TEST(PlanningRows, UsersRow08_NoLayerIsLost) {
 
 // BLOOM: an embedding of 250880 rows weighs more than a layer, at both ends.
 TEST(PlanningRows, UsersRow10_LargeVocabulariesLightenTheEnds) {
-  const plan::Plan plan =
-      PlanOf(PlanArguments("bloom-176b", "h100-sxm5-80gb-6x8", 2048, 32, {"pp=12", "tp=4"}));
+  const plan::Plan plan = PlanOf(PlanArguments(
+      "bloom-176b", "h100-sxm5-80gb-6x8", 2048, 32, {"pp=12", "tp=4"}, {"--space", "uniform"}));
   const std::vector<int> layers = LayersOf(plan);
   ASSERT_EQ(layers.size(), 12u);
   EXPECT_EQ(std::accumulate(layers.begin(), layers.end(), 0), 70);

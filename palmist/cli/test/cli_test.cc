@@ -22,7 +22,7 @@ const std::vector<std::string> kPlan = {
     "plan", "gpt2", "--cluster", "l4-1x4", "--seq", "512", "--global-batch", "16"};
 /// Needs 7 B parameters' states on two devices of 24 GB.
 const std::vector<std::string> kTooLarge = {
-    "plan", "llama-2-7b", "--cluster", "l4-1x2", "--seq", "2048", "--global-batch", "2"};
+    "plan", "llama-2-70b", "--cluster", "l4-1x2", "--seq", "2048", "--global-batch", "2"};
 
 /// Expects an error with `code` that says `message`, as text and as JSON; returns the JSON.
 nlohmann::json ExpectError(const std::vector<std::string>& arguments,

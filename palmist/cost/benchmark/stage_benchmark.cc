@@ -138,12 +138,46 @@ void BM_Estimate(benchmark::State& state) {
   stage.tp = 2;
   stage.zero = 1;
   stage.zero_shard = 4;
+  const StageContent<double> content = estimator.ContentOf(stage);
   for (auto _ : state) {
-    benchmark::DoNotOptimize(estimator.Estimate(stage, 1, 4, layers, rates, {}));
+    const StageTerms terms = estimator.Terms(stage, content, {1, 4, 32}, layers, rates, {});
+    benchmark::DoNotOptimize(Compose(terms, stage.offload));
   }
   Count(state, 1);
 }
 BENCHMARK(BM_Estimate);
+
+/// All offload ratios of one stage that does not fit without: full candidates, each with its peak
+/// and all phases under interference.
+void BM_OffloadFrontier(benchmark::State& state) {
+  const Machine machine;
+  plan::Training training;
+  training.global_batch = 256;
+  training.micro_batches = 32;
+  training.grad_clip = 0;
+  Estimator estimator(Gpt22b(), machine.cluster, machine.calibration, training, 2048);
+  const StageRates rates = machine.Rates(1);
+  const ModelCost<double> layers =
+      estimator.ModelFor({}).Evaluate(std::span(&rates.inputs, 1)).front();
+  plan::Stage stage;
+  stage.devices = machine.devices;
+  stage.first_layer = kLayersOfAStage;
+  stage.last_layer = 2 * kLayersOfAStage - 1;
+  stage.dp = 4;
+  stage.tp = 2;
+  stage.zero = 3;
+  stage.zero_shard = 4;
+  StageTerms terms =
+      estimator.Terms(stage, estimator.ContentOf(stage), {1, 4, 32}, layers, rates, {});
+  const double share = static_cast<double>(state.range(0)) / 100;
+  terms.limit = Compose(terms, {}).memory.needed() * share;
+  std::int64_t evaluated = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(OffloadFrontier(terms, kOffloadRatios, evaluated));
+  }
+  state.SetItemsProcessed(evaluated);
+}
+BENCHMARK(BM_OffloadFrontier)->Arg(95)->Arg(70)->Arg(40);
 
 }  // namespace
 }  // namespace palmist::cost

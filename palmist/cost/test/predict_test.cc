@@ -97,7 +97,13 @@ StageEstimate EstimateOf(const plan::Plan& plan) {
       ComputeRates(estimator.layout_context(), LayoutOf(stage), stage.devices, {});
   const ModelCost<double> layers =
       estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.inputs, 1)).front();
-  return estimator.Estimate(stage, 0, 1, layers, rates, {});
+  const StageTerms terms = estimator.Terms(stage,
+                                           estimator.ContentOf(stage),
+                                           {0, 1, static_cast<int>(stage.devices.size())},
+                                           layers,
+                                           rates,
+                                           {});
+  return Compose(terms, stage.offload);
 }
 
 TEST(PredictTest, OffloadMovesBytesToTheHost) {

@@ -157,14 +157,13 @@ class BruteForce {
                                  .modules = {}});
     }
     const auto at = static_cast<std::size_t>(index);
-    return stages.estimator.Estimate(
-        stage,
-        index,
-        candidate.stages,
-        stages.layers[at],
-        stages.rates[at],
-        stages.embedding_reduce,
-        index > 0 ? stages.rates[static_cast<std::size_t>(index) - 1].send : cost::Rate{});
+    return cost::Compose(stages.estimator.Terms(stage,
+                                                stages.estimator.ContentOf(stage),
+                                                {index, candidate.stages, candidate.devices},
+                                                stages.layers[at],
+                                                stages.rates[at],
+                                                stages.embedding_reduce),
+                         stage.offload);
   }
 
   /// One estimator for each number of micro-batches: it derives its formulas once.

@@ -1,0 +1,62 @@
+/// The search with every stage's freedom: its devices, layout, operators, ZeRO, recomputation and
+/// offload are its own.
+///
+/// For each number of micro-batches a pipeline is built from its last stage backwards. A partial
+/// pipeline is a label under the key (stages, layers left, devices left, shape of its front stage);
+/// dominated labels are dropped, as in solve/label_search.cc, and so are those that cannot end
+/// below the cut-off: what is left to do takes its devices at least as long as the fastest layout
+/// of all.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "palmist/model/graph.h"
+#include "palmist/planner/request.h"
+#include "palmist/planner/stage_choices.h"
+
+namespace palmist::planner {
+
+/// A stage of a pipeline that was found.
+struct FoundStage {
+  StageShape shape;
+  StageChoice choice;
+  int first_device = 0, first_layer = 0, last_layer = 0;
+};
+
+struct FoundPipeline {
+  int micro_batches = 1;
+  double iteration_s = 0;
+  std::vector<FoundStage> stages;
+};
+
+struct FullSearchOptions {
+  double cutoff_s = 0;  ///< only shorter ones are looked for
+  double gap = 0.01;    ///< the answer is proven this close to the best of the space
+  std::function<bool()> stop;
+};
+
+struct FullSearchResult {
+  bool is_complete = true;          ///< `stop` did not end it
+  std::vector<FoundPipeline> best;  ///< the shortest, or none below the cut-off
+  double lower_bound_s = 0;         ///< of all pipelines of the space
+  std::int64_t evaluated = 0;       ///< stage configurations
+  std::int64_t labels = 0;
+  std::int64_t peak_bytes = 0;  ///< of labels held at once, estimated
+};
+
+/// Searches the space; the answer is the same for any number of threads. Memory of communicators is
+/// that of all devices and of one more stage in front, where that is not known yet.
+/// @pre the request's target can run stages that differ
+FullSearchResult SearchFullSpace(const PlanRequest& request,
+                                 const model::Graph& graph,
+                                 const FullSearchOptions& options);
+
+/// Writes a pipeline as a plan, priced.
+plan::Plan MakePlan(const PlanRequest& request,
+                    const model::Graph& graph,
+                    const FoundPipeline& found);
+
+}  // namespace palmist::planner
