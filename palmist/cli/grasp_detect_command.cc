@@ -276,7 +276,36 @@ Input ReadInput(const GraspDetectArguments& arguments) {
   return input;
 }
 
+/// Refuses outputs of no known kind, and those that would replace an input or each other.
+void CheckOutputs(const GraspDetectArguments& arguments) {
+  const std::string& output = arguments.output;
+  if (!output.empty() && !output.ends_with(".npy") && !output.ends_with(".json") &&
+      !output.ends_with(".ply")) {
+    throw UsageError("--output", "expected a file .npy, .json or .ply, got " + output);
+  }
+  const auto is_same = [](const std::string& a, const std::string& b) {
+    std::error_code ignored;
+    return !a.empty() && !b.empty() && (a == b || std::filesystem::equivalent(a, b, ignored));
+  };
+  for (const std::string& input : {arguments.depth,
+                                   arguments.rgb,
+                                   arguments.camera,
+                                   arguments.gripper,
+                                   arguments.workspace,
+                                   arguments.hand_eye}) {
+    for (const std::string& written : {output, arguments.view}) {
+      if (is_same(input, written)) {
+        throw UsageError("--output", written + " is an input, too", "write to another file");
+      }
+    }
+  }
+  if (is_same(output, arguments.view)) {
+    throw UsageError("--output", "is the file of --view, too", "write to another file");
+  }
+}
+
 void CheckArguments(const GraspDetectArguments& arguments) {
+  CheckOutputs(arguments);
   if (!arguments.model.empty() || arguments.orientation.empty()) {
     throw Error(ErrorKind::kUnavailable,
                 "detection by a network is not in this build",

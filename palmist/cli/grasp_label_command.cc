@@ -4,6 +4,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "palmist/base/file.h"
 #include "palmist/base/thread_pool.h"
@@ -21,7 +22,25 @@ struct GraspLabelArguments {
   double spacing_mm = 5, scale = 1;
   bool dense = false;
   grasp::LabelRunOptions run;
+  std::vector<const CLI::Option*> of_mesh, of_data;  ///< options of one of the two alone
 };
+
+void RefuseOptions(const std::vector<const CLI::Option*>& options,
+                   const std::string& theirs,
+                   const std::string& given) {
+  for (const CLI::Option* option : options) {
+    if (option->count() == 0) continue;
+    throw UsageError(
+        option->get_name(), "goes with " + theirs + ", not with " + given, "leave it out");
+  }
+}
+
+/// Throws unless the number of the option is in a range; not a number is not.
+void CheckRange(const char* option, double value, double least, double most, const char* unit) {
+  if (value >= least && value <= most) return;
+  throw UsageError(option,
+                   fmt::format("expected {:g} to {:g}{}, got {:g}", least, most, unit, value));
+}
 
 /// Reads "i/n", i from 1.
 void ReadShard(const std::string& text, grasp::LabelRunOptions& options) {
@@ -47,7 +66,12 @@ int LabelMesh(Context& context, const GraspLabelArguments& arguments) {
   CheckWritable(arguments.output).value();
   grasp::TriangleMesh mesh = grasp::ReadMesh(arguments.mesh).value();
   for (grasp::Vector3d& vertex : mesh.vertices) vertex *= arguments.scale;
-  const grasp::ObjectLabels labels = grasp::LabelObject(mesh, arguments.run.label).value();
+  const Result<grasp::ObjectLabels> labelled = grasp::LabelObject(mesh, arguments.run.label);
+  if (!labelled.ok()) {
+    const Error& error = labelled.error();
+    throw error.kind() == ErrorKind::kInput ? error.WithPath(arguments.mesh) : error;
+  }
+  const grasp::ObjectLabels& labels = *labelled;
   if (arguments.dense) {
     grasp::WriteNpz(arguments.output, grasp::ToDenseLabels(labels).value()).value();
   } else {
@@ -124,6 +148,13 @@ int RunGraspLabel(Context& context, GraspLabelArguments& arguments) {
                      "expected --data or --mesh",
                      "--data labels all models of a dataset, --mesh one object");
   }
+  if (arguments.data.empty()) {
+    RefuseOptions(arguments.of_data, "--data", "--mesh");
+  } else {
+    RefuseOptions(arguments.of_mesh, "--mesh", "--data");
+  }
+  CheckRange("--spacing", arguments.spacing_mm, 0.1, 1000, " mm");
+  CheckRange("--scale", arguments.scale, 1e-6, 1e6, "");
   ReadShard(arguments.shard, arguments.run);
   arguments.run.label.spacing_m = arguments.spacing_mm / 1e3;
   return arguments.data.empty() ? LabelMesh(context, arguments) : LabelDataset(context, arguments);
@@ -143,18 +174,21 @@ void AddGraspLabelCommand(CLI::App& app, Context& context) {
                  "palmist grasp label --mesh mug.obj --views 60 -o mug.npz",
                  [&context, arguments] { return RunGraspLabel(context, *arguments); });
   command->add_option("--data", arguments->data, "a dataset in GraspNet-1Billion's layout");
-  command
-      ->add_option("--stage",
-                   arguments->stage,
-                   "objects: their grasps; scenes: which of them collide there; all: both")
-      ->check(CLI::IsMember({"objects", "scenes", "all"}));
-  command->add_option(
-      "--shard", arguments->shard, "only part i of n of the objects, or scenes, as i/n");
+  arguments->of_data = {
+      command
+          ->add_option("--stage",
+                       arguments->stage,
+                       "objects: their grasps; scenes: which of them collide there; all: both")
+          ->check(CLI::IsMember({"objects", "scenes", "all"})),
+      command->add_option(
+          "--shard", arguments->shard, "only part i of n of the objects, or scenes, as i/n")};
   command->add_option("--mesh", arguments->mesh, "one object: .obj, .stl, .ply or .dae, in metres");
-  command->add_option("--scale", arguments->scale, "of the mesh: 0.001 for millimetres")
-      ->check(CLI::Range(1e-6, 1e6));
-  command->add_option("-o,--output", arguments->output, "the labels of --mesh, as .npz");
-  command->add_flag("--dense", arguments->dense, "write GraspNet's arrays; sparse ones by default");
+  arguments->of_mesh = {
+      command->add_option("--scale", arguments->scale, "of the mesh: 0.001 for millimetres"),
+      command->add_option("-o,--output", arguments->output, "the labels of --mesh, as .npz"),
+      command->add_flag("--dense",
+                        arguments->dense,
+                        "of --mesh: write GraspNet's arrays; sparse ones by default")};
   command->add_option("--views", label.views, "directions of approach, over the sphere");
   command->add_option("--angles", label.angles, "turns about the approach, over half a turn");
   command->add_option("--depths", label.depths, "finger depths of 1 cm, 2 cm and so on");

@@ -137,6 +137,18 @@ TEST_F(GraspCliTest, BadInputSaysHowToMendIt) {
   expect({"grasp", "detect", "--dpeth", "x"}, 2, "--depth");
 }
 
+TEST_F(GraspCliTest, OutputsDoNotReplaceInputs) {
+  const auto fails_with = [&](std::vector<std::string> more, const std::string& text) {
+    const Ran ran = Call(Detect("depth.npy", std::move(more)));
+    EXPECT_EQ(ran.code, 2);
+    EXPECT_THAT(ran.err, HasSubstr(text));
+  };
+  fails_with({"-o", Path("grasps.txt")}, ".npy, .json or .ply");
+  fails_with({"-o", Path("depth.npy")}, "is an input");
+  fails_with({"--view", Path("camera.json")}, "is an input");
+  fails_with({"-o", Path("a.json"), "--view", Path("a.json")}, "--view");
+}
+
 TEST(GraspDetectCliTest, TheBuiltinSceneNeedsNoFile) {
   const Ran ran =
       Call({"grasp", "detect", "--depth", "builtin", "--orientation", "topdown", "--json"});
@@ -240,7 +252,7 @@ TEST_F(GraspDatasetCliTest, BadInputSaysHowToMendIt) {
   fails_with({"--scene", "7", "--orientation", "topdown"}, "scene_0007");
   fails_with({"--scene", "100", "--frame", "9", "--orientation", "topdown"}, "0009.png");
   fails_with({"--scene", "100", "--depth-scale", "1", "--orientation", "topdown"}, "--depth-scale");
-  fails_with({"--dump", folder_.File("d"), "-o", folder_.File("o"), "--orientation", "topdown"},
+  fails_with({"--dump", folder_.File("d"), "-o", folder_.File("o.npy"), "--orientation", "topdown"},
              "leave out --dump");
   const Ran shard = Call({"grasp", "label", "--data", data(), "--shard", "1/2"});
   EXPECT_NE(shard.code, 0);

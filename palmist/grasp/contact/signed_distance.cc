@@ -11,6 +11,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "palmist/base/interrupt.h"
 #include "palmist/base/rng.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/grasp/core/cell.h"
@@ -19,6 +20,13 @@ namespace palmist::grasp {
 namespace {
 
 constexpr double kMostSamples = 1e7;
+/// Farther out, coordinates rounded to float are off by more than 4 µm.
+constexpr double kMostReach_m = 100;
+constexpr std::int64_t kTriesPerInterruptCheck = 4096;
+constexpr const char* kScaleHint =
+    "a model is in metres; --scale 0.001 for millimetres, with --mesh";
+
+Error Interrupted() { return Error(ErrorKind::kInterrupted, "stopped by a signal"); }
 
 Result<void> CheckMesh(const TriangleMesh& mesh) {
   if (mesh.triangles.empty()) return InputError("mesh", "has no faces");
@@ -54,6 +62,22 @@ std::vector<Triangle> TrianglesOf(const TriangleMesh& mesh) {
     triangles.push_back({welded.vertices[a], welded.vertices[b], welded.vertices[c]});
   }
   return triangles;
+}
+
+Eigen::AlignedBox3d BoxOf(const std::vector<Triangle>& triangles) {
+  Eigen::AlignedBox3d box;
+  for (const Triangle& t : triangles) box.extend(t.a).extend(t.b).extend(t.c);
+  return box;
+}
+
+/// @pre the mesh is not too large: otherwise that is the better error
+Result<void> CheckReach(const Eigen::AlignedBox3d& box) {
+  const double reach_m = box.min().cwiseAbs().cwiseMax(box.max().cwiseAbs()).maxCoeff();
+  if (reach_m <= kMostReach_m) return {};
+  return InputError(
+      "mesh",
+      fmt::format("reaches {:.6g} m from its origin, farther than {:.3g} m", reach_m, kMostReach_m),
+      "centre the model on its origin; coordinates are rounded to float");
 }
 
 double SquaredDistanceToSegment(const Vector3d& p, const Vector3d& a, const Vector3d& b) {
@@ -216,8 +240,9 @@ Result<SignedDistanceGrid> EmptyGrid(const Eigen::AlignedBox3d& box,
                                   nodes,
                                   options.resolution_m,
                                   kMaxGridNodes),
-                      "a model is in metres; scale it, or take a coarser resolution");
+                      kScaleHint);
   }
+  PALMIST_RETURN_IF_ERROR(CheckReach(box));
   SignedDistanceGrid grid;
   for (int axis = 0; axis < 3; ++axis) grid.dims[axis] = static_cast<int>(cells[axis]) + 1;
   grid.origin_m = box.center() - (options.resolution_m / 2 * cells).matrix();
@@ -231,12 +256,12 @@ struct SignCounts {
   std::int64_t inside = 0, doubtful = 0;
 };
 
-/// Fills the slab of nodes with the given x.
+/// Fills the slab of nodes with the given x, or a part of it after a signal.
 SignCounts FillSlab(const TriangleTree& tree, int x, SignedDistanceGrid& grid) {
   const double on_surface_m = 1e-6 * grid.resolution_m;
   SignCounts counts;
   double bound_m = std::numeric_limits<double>::infinity();
-  for (int y = 0; y < grid.dims[1]; ++y) {
+  for (int y = 0; y < grid.dims[1] && !InterruptRequested(); ++y) {
     for (int z = 0; z < grid.dims[2]; ++z) {
       const Vector3d p = grid.origin_m + grid.resolution_m * Vector3d(x, y, z);
       // The node before is one step away, so that the distance grows by a step at most.
@@ -272,8 +297,7 @@ Result<SignedDistanceGrid> SignedDistanceFromMesh(const TriangleMesh& mesh,
   PALMIST_RETURN_IF_ERROR(CheckMesh(mesh));
   std::vector<Triangle> triangles = TrianglesOf(mesh);
   if (triangles.empty()) return InputError("mesh", "has no face with an area");
-  Eigen::AlignedBox3d box;
-  for (const Triangle& t : triangles) box.extend(t.a).extend(t.b).extend(t.c);
+  const Eigen::AlignedBox3d box = BoxOf(triangles);
   PALMIST_ASSIGN_OR_RETURN(SignedDistanceGrid grid, EmptyGrid(box, options));
 
   TurnOutwards(triangles, box.center());
@@ -284,6 +308,7 @@ Result<SignedDistanceGrid> SignedDistanceFromMesh(const TriangleMesh& mesh,
       slabs[x] = FillSlab(tree, static_cast<int>(x), grid);
     }
   });
+  if (InterruptRequested()) return Interrupted();
   SignCounts all;
   for (const SignCounts& slab : slabs) {
     all.inside += slab.inside;
@@ -330,8 +355,9 @@ Result<SurfaceSamples> SampleSurface(const TriangleMesh& mesh,
                                   area,
                                   kMostSamples,
                                   spacing_m),
-                      "a model is in metres; scale it, or take a wider spacing");
+                      kScaleHint);
   }
+  PALMIST_RETURN_IF_ERROR(CheckReach(BoxOf(triangles)));
   const auto tries = static_cast<std::int64_t>(std::ceil(kTriesPerPlace * places));
 
   std::unordered_map<Cell, std::vector<std::size_t>, CellHash> cells;
@@ -356,6 +382,7 @@ Result<SurfaceSamples> SampleSurface(const TriangleMesh& mesh,
   const Vector3d origin = triangles[0].a;
   Rng rng(seed);
   for (std::int64_t i = 0; i < tries; ++i) {
+    if (i % kTriesPerInterruptCheck == 0 && InterruptRequested()) return Interrupted();
     const auto chosen =
         std::upper_bound(area_up_to.begin(), area_up_to.end() - 1, rng.Uniform() * area);
     const Triangle& t = triangles[chosen - area_up_to.begin()];

@@ -28,9 +28,11 @@ struct SignedDistanceOptions {
 /// An input error for a mesh that
 /// - has no faces, coordinates that are not finite or vertices that are missing;
 /// - needs more than kMaxGridNodes;
+/// - reaches more than 100 m from its origin, where float32 is too coarse;
 /// - encloses no node;
 /// - is too open: |w - round(w)| > 1/4 at more than `max_doubtful_share` of as many nodes as are
 ///   inside. Nodes on the surface do not count.
+/// kInterrupted soon after a signal.
 /// O(nodes · log triangles). The same for any number of threads.
 /// Source of w and its approximation: A. Jacobson et al., "Robust inside-outside segmentation using
 /// generalized winding numbers", SIGGRAPH 2013; G. Barill et al., "Fast winding numbers for soups
@@ -47,7 +49,8 @@ struct SurfaceSamples {
 
 /// Returns random places on the faces of which no two, on the same side of the surface, are nearer
 /// than `spacing_m`, and that leave hardly a gap for another one. The same for the same seed. An
-/// input error as above for the mesh, and for one so large that more than ten million would do.
+/// input error as above for the mesh, and for one so large that more than ten million would do;
+/// kInterrupted soon after a signal.
 /// @throws Error (usage) unless 0 < spacing_m <= 1
 Result<SurfaceSamples> SampleSurface(const TriangleMesh& mesh,
                                      double spacing_m,

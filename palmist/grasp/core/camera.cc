@@ -28,7 +28,6 @@ const std::pair<const char*, Intrinsics> kPresets[] = {
 
 constexpr double kMinMedianDepth_m = 0.1;
 constexpr double kMaxMedianDepth_m = 5;
-constexpr double kMaxReach_m = 10;  // of a robot with a camera beside it
 constexpr double kQuaternionTolerance = 1e-3;
 
 Result<Intrinsics> ScaledPreset(const std::string& name, Intrinsics camera, int width, int height) {

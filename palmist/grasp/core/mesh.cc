@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "palmist/base/error.h"
 #include "palmist/grasp/core/cell.h"
@@ -40,6 +41,7 @@ TriangleMesh WeldVertices(const TriangleMesh& mesh) {
     if (is_new) welded.vertices.push_back(vertex);
     renumbered.push_back(entry->second);
   }
+  std::unordered_set<Cell, CellHash> known;
   for (const std::array<std::uint32_t, 3>& triangle : mesh.triangles) {
     for (const std::uint32_t corner : triangle) PALMIST_ASSERT(corner < renumbered.size());
     const std::uint32_t a = renumbered[triangle[0]];
@@ -47,7 +49,11 @@ TriangleMesh WeldVertices(const TriangleMesh& mesh) {
     const std::uint32_t c = renumbered[triangle[2]];
     const Vector3d& origin = welded.vertices[a];
     const Vector3d normal = (welded.vertices[b] - origin).cross(welded.vertices[c] - origin);
-    if (normal != Vector3d::Zero()) welded.triangles.push_back({a, b, c});
+    if (normal == Vector3d::Zero()) continue;
+    // The lowest number first makes all turns of one triangle the same.
+    Cell turned = {a, b, c};
+    std::rotate(turned.begin(), std::min_element(turned.begin(), turned.end()), turned.end());
+    if (known.insert(turned).second) welded.triangles.push_back({a, b, c});
   }
   return welded;
 }

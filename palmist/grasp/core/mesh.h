@@ -23,7 +23,7 @@ struct Box {
 /// after the other.
 TriangleMesh BoxMesh(const Box& box);
 
-/// What a mesh is like, after welding vertices by position.
+/// What a mesh is like, after WeldVertices.
 struct MeshReport {
   std::size_t boundary_edges = 0;      ///< used by one triangle
   std::size_t crowded_edges = 0;       ///< used by more than two
@@ -37,7 +37,8 @@ struct MeshReport {
 /// @pre here and below: the triangles' numbers are those of vertices
 MeshReport Inspect(const TriangleMesh& mesh);
 
-/// Returns the mesh with vertices of one position merged and triangles of no area left out.
+/// Returns the mesh with vertices of one position merged, and without triangles of no area or of
+/// the same corners in the same turn as an earlier one.
 TriangleMesh WeldVertices(const TriangleMesh& mesh);
 
 }  // namespace palmist::grasp

@@ -20,6 +20,9 @@ using Eigen::Vector3d;
 /// How far the entries of R Rᵀ may be from the identity's in what is read as a rotation.
 inline constexpr double kRotationTolerance = 1e-3;
 
+/// Poses that are farther away are taken for mistakes: millimetres, most often.
+inline constexpr double kMaxReach_m = 10;
+
 /// Returns an input error that names `what` unless R is finite, orthonormal to `tolerance`, and
 /// right-handed.
 Result<void> CheckRotation(const Matrix3d& R,

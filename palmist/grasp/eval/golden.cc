@@ -27,7 +27,15 @@ template <typename T>
 class Table {
  public:
   explicit Table(const std::string& path) : path_(path) {
-    array_ = ParseNpy(ReadFile(path).value()).value();
+    Result<NpyArray> array = ParseNpy(ReadFile(path).value());
+    if (!array.ok()) throw array.error().WithPath(path);
+    array_ = std::move(*array);
+    if (array_.type != NpyTypeOf<T>()) {
+      throw InputError(path,
+                       fmt::format("expected an array of type {}, got {}",
+                                   ToString(NpyTypeOf<T>()),
+                                   ToString(array_.type)));
+    }
     values_ = array_.As<T>();
     if (array_.shape.empty()) throw InputError(path, "expected rows, got a single value");
     if (rows() > 0) columns_ = values_.size() / rows();
@@ -69,7 +77,9 @@ class Table {
 };
 
 nlohmann::json ReadJson(const std::string& path) {
-  return ParseJson(ReadFile(path).value()).value();
+  Result<nlohmann::json> json = ParseJson(ReadFile(path).value());
+  if (!json.ok()) throw json.error().WithPath(path);
+  return std::move(*json);
 }
 
 SignedDistanceGrid ReadGrid(const std::string& path,
@@ -446,6 +456,11 @@ class Checker {
     ExpectList(name + "assign_object.npy", assigned, [](const auto& a) { return a.object; });
     ExpectList(name + "assign_point.npy", assigned, [](const auto& a) { return a.point; });
     const Table<double> distances(Path(name + "assign_distance.npy"));
+    Expect(static_cast<double>(distances.rows()),
+           static_cast<double>(assigned.size()),
+           kExact,
+           "{}assign_distance: number of rows",
+           name);
     for (std::size_t i = 0; i < std::min(assigned.size(), distances.rows()); ++i) {
       Expect(assigned[i].distance_m, distances(i), kClose, "{}assign_distance, row {}", name, i);
     }
@@ -482,6 +497,11 @@ class Checker {
     const Table<double> angles(Path(name + "contact_angle.npy"));
     const Table<double> closures(Path(name + "closure_score.npy")),
         scores(Path(name + "score.npy"));
+    Expect(static_cast<double>(counts.rows()),
+           static_cast<double>(evaluated.size()),
+           kExact,
+           "{}point_counts: number of rows",
+           name);
     for (std::size_t i = 0; i < std::min(evaluated.size(), counts.rows()); ++i) {
       const EvaluatedGrasp& grasp = evaluated[i];
       const bool is_empty = grasp.counts.is_empty();

@@ -129,6 +129,37 @@ class Hash {
 
 using Models = std::map<int, std::shared_ptr<const ObjectModel>>;
 
+/// @throws Error (input) that names the file unless the matrix is a pose within kMaxReach_m
+void CheckPose(const Matrix4d& matrix, const std::string& path) {
+  const Isometry3d pose = PoseFromMatrix(matrix, path).value();
+  if (pose.translation().norm() <= kMaxReach_m) return;
+  throw InputError(path,
+                   fmt::format("expected a translation within {} m, got {:.4g} m",
+                               kMaxReach_m,
+                               pose.translation().norm()),
+                   "write it in metres");
+}
+
+/// @throws Error (input) that names the file for a cloud that is no object's in metres
+void CheckCloud(const PointCloud& cloud, const std::string& path) {
+  constexpr double kMaxSize_m = 2;
+  if (cloud.points.empty()) throw InputError(path, "has no points");
+  Eigen::AlignedBox3d box;
+  for (std::size_t i = 0; i < cloud.size(); ++i) {
+    if (!cloud.points[i].allFinite()) {
+      throw InputError(path, fmt::format("point {} is not finite", i));
+    }
+    box.extend(cloud.points[i]);
+  }
+  if (box.diagonal().norm() > kMaxSize_m) {
+    throw InputError(
+        path,
+        fmt::format(
+            "expected an object of at most {} m, got {:.4g} m", kMaxSize_m, box.diagonal().norm()),
+        "a model is in metres");
+  }
+}
+
 class Evaluation {
  public:
   Evaluation(const Dataset& dataset, const EvaluationOptions& options)
@@ -148,6 +179,7 @@ class Evaluation {
     std::map<int, std::vector<int>> frames;
     for (const int scene : scenes) {
       frames[scene] = dataset_.Frames(scene, options_.camera).value();
+      CheckAnnotated(scene, frames[scene]);
       total += static_cast<std::int64_t>(frames[scene].size());
     }
     Progress progress("evaluating grasps", total);
@@ -178,6 +210,23 @@ class Evaluation {
           "a frame's grasps are expected in scene_0100/" + options_.camera + "/0000.npy");
     }
     return scenes;
+  }
+
+  /// @throws Error (input) that names grasps of a frame that the dataset does not have
+  void CheckAnnotated(int scene, const std::vector<int>& frames) const {
+    const std::filesystem::path folder =
+        std::filesystem::path(DumpPath(options_.dump, {scene, options_.camera, 0})).parent_path();
+    std::error_code ignored;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+      const std::string name = entry.path().filename().string();
+      const bool is_frame =
+          name.size() == 8 && name.ends_with(".npy") &&
+          std::all_of(name.begin(), name.begin() + 4, [](char c) { return c >= '0' && c <= '9'; });
+      if (!is_frame || std::binary_search(frames.begin(), frames.end(), std::stoi(name))) continue;
+      throw InputError(entry.path().string(),
+                       "is of a frame that the dataset has no annotation of",
+                       "remove it, or restore the annotation");
+    }
   }
 
   std::string RecordPath(int scene) const {
@@ -220,10 +269,10 @@ class Evaluation {
     const Matrix4d X_TC0 = dataset_.Camera0WrtTable(scene, options_.camera).value();
     const std::vector<Matrix4d> X_C0C = dataset_.CameraPoses(scene, options_.camera).value();
     const DatasetPaths& paths = dataset_.paths();
-    PoseFromMatrix(X_TC0, paths.Camera0WrtTable(scene, options_.camera)).value();
+    CheckPose(X_TC0, paths.Camera0WrtTable(scene, options_.camera));
     for (const int frame : frames) {
       if (static_cast<std::size_t>(frame) >= X_C0C.size()) continue;
-      PoseFromMatrix(X_C0C[frame], paths.CameraPoses(scene, options_.camera)).value();
+      CheckPose(X_C0C[frame], paths.CameraPoses(scene, options_.camera));
     }
     SceneRecord record;
     record.scene = scene;
@@ -256,20 +305,20 @@ class Evaluation {
       }
     }
     models_.clear();
-    ParallelFor(
-        static_cast<std::int64_t>(missing.size()),
-        options_.threads,
-        [&](std::int64_t begin, std::int64_t end, int) {
-          for (std::int64_t i = begin; i < end; ++i) {
-            auto model = std::make_shared<ObjectModel>();
-            model->id = missing[i]->first;
-            model->cloud_O =
-                VoxelDownsample(dataset_.ModelCloud(model->id).value(), kModelVoxel_m).points;
-            model->grid = dataset_.ModelSdf(model->id).value();
-            CheckGrid(model->grid, dataset_.paths().ModelSdf(model->id)).value();
-            missing[i]->second = std::move(model);
-          }
-        });
+    ParallelFor(static_cast<std::int64_t>(missing.size()),
+                options_.threads,
+                [&](std::int64_t begin, std::int64_t end, int) {
+                  for (std::int64_t i = begin; i < end; ++i) {
+                    auto model = std::make_shared<ObjectModel>();
+                    model->id = missing[i]->first;
+                    const PointCloud cloud = dataset_.ModelCloud(model->id).value();
+                    CheckCloud(cloud, dataset_.paths().ModelPly(model->id));
+                    model->cloud_O = VoxelDownsample(cloud, kModelVoxel_m).points;
+                    model->grid = dataset_.ModelSdf(model->id).value();
+                    CheckGrid(model->grid, dataset_.paths().ModelSdf(model->id)).value();
+                    missing[i]->second = std::move(model);
+                  }
+                });
     models_ = std::move(needed);
   }
 

@@ -52,6 +52,12 @@ Result<AnnotatedObject> ParseObject(const pugi::xml_node& node) {
   PALMIST_ASSIGN_OR_RETURN(const std::vector<double> quaternion,
                            ParseNumbers(node, "ori_in_world", 4));
   object.p_CO = Vector3d(position[0], position[1], position[2]);
+  if (!(object.p_CO.norm() <= kMaxReach_m)) {
+    return InputError(
+        "pos_in_world",
+        fmt::format("expected a place within {} m, got {:.4g} m", kMaxReach_m, object.p_CO.norm()),
+        "write it in metres");
+  }
   std::copy(quaternion.begin(), quaternion.end(), object.quaternion_wxyz.begin());
   const double length = std::hypot(std::hypot(quaternion[0], quaternion[1]),
                                    std::hypot(quaternion[2], quaternion[3]));

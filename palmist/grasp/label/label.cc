@@ -8,6 +8,7 @@
 #include <numbers>
 #include <optional>
 
+#include "palmist/base/interrupt.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/grasp/contact/closure.h"
 #include "palmist/grasp/contact/lookup.h"
@@ -35,12 +36,13 @@ class PointLabeller {
   explicit PointLabeller(const Task& task)
       : task_(task), cells_(task.cloud_O, task.options.depths, task.options.max_width_m) {}
 
+  /// Returns the labels of a point, or some of them after a signal.
   std::vector<GraspLabel> Label(std::int64_t number, const Vector3d& p_O) {
     std::vector<GraspLabel> labels;
     const LabelOptions& options = task_.options;
     const Vector3d normal_O = task_.object.Gradient(task_.object.ToCells(p_O)).normalized();
     cells_.MoveTo(p_O);
-    for (int view = 0; view < options.views; ++view) {
+    for (int view = 0; view < options.views && !InterruptRequested(); ++view) {
       const Vector3d& view_O = task_.views_O[view];
       // Also false for a normal that is not finite.
       if (!(normal_O.dot(view_O) >= options.min_approach_cosine)) continue;
@@ -115,7 +117,7 @@ Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
         "object",
         fmt::format(
             "{} points give {:.3g} candidates, more than 2^31", points_O.size(), candidates),
-        "a model is in metres; scale it, or take a wider spacing");
+        "take a wider spacing; a model is in metres; --scale 0.001 for millimetres, with --mesh");
   }
   const DistanceLookup object(grid);
   const Task task{options,
@@ -132,10 +134,11 @@ Result<ObjectLabels> LabelPoints(const SignedDistanceGrid& grid,
               options.threads,
               [&](std::int64_t begin, std::int64_t end, int) {
                 PointLabeller labeller(task);
-                for (std::int64_t i = begin; i < end; ++i) {
+                for (std::int64_t i = begin; i < end && !InterruptRequested(); ++i) {
                   of_point[i] = labeller.Label(i, labels.points_O[i]);
                 }
               });
+  if (InterruptRequested()) return Error(ErrorKind::kInterrupted, "stopped by a signal");
   for (const std::vector<GraspLabel>& some : of_point) {
     labels.grasps.insert(labels.grasps.end(), some.begin(), some.end());
   }

@@ -87,7 +87,7 @@ Grasp GraspOf(const ObjectLabels& labels, const GraspLabel& label);
 /// are given, in `points_O` and `cloud_O`, which must be dense against kWidthStep_m; the key is 0,
 /// and spacings and seed are those that the caller took. An input error where a mesh has no signed
 /// distances (SignedDistanceFromMesh), where there are no points or some are not finite, and where
-/// there are more than 2³¹ candidates.
+/// there are more than 2³¹ candidates; kInterrupted soon after a signal.
 /// @throws Error (usage) that names an option out of range
 Result<ObjectLabels> LabelObject(const TriangleMesh& mesh, const LabelOptions& options = {});
 Result<ObjectLabels> LabelObject(const SignedDistanceGrid& grid,

@@ -168,6 +168,8 @@ void CheckShard(const LabelRunOptions& options) {
   }
 }
 
+Error Interrupted() { return Error(ErrorKind::kInterrupted, "stopped by a signal"); }
+
 /// Calls `label` on each number of the shard; it returns whether it made a new file.
 Result<LabelRun> RunShard(const std::vector<int>& numbers,
                           const LabelRunOptions& options,
@@ -179,9 +181,10 @@ Result<LabelRun> RunShard(const std::vector<int>& numbers,
   Progress progress(what, static_cast<std::int64_t>(count));
   LabelRun run;
   for (std::size_t i = shard; i < numbers.size(); i += shards) {
-    if (InterruptRequested()) return Error(ErrorKind::kInterrupted, "stopped by a signal");
+    if (InterruptRequested()) return Interrupted();
     const Result<bool> is_new = label(numbers[i]);
     if (!is_new.ok()) {
+      if (is_new.error().kind() == ErrorKind::kInterrupted) return Interrupted();
       run.failed.emplace_back(numbers[i], is_new.error());
     } else {
       (*is_new ? run.written : run.skipped).push_back(numbers[i]);

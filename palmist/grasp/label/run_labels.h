@@ -33,7 +33,7 @@ std::string SparseLabelsPath(const std::string& dataset_root, int object);
 ///
 /// An object whose file was made with other options or of another model (ObjectLabels::key), or
 /// cannot be read, is among the failed. An input error where ROOT holds no dataset, or no models;
-/// kInterrupted after a signal, once the object in work is written.
+/// kInterrupted soon after a signal; the object in work leaves no file.
 /// @throws Error (usage) that names an option out of range
 Result<LabelRun> RunLabels(const std::string& dataset_root, const LabelRunOptions& options = {});
 

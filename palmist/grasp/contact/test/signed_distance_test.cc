@@ -5,8 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <limits>
 
+#include "palmist/base/interrupt.h"
 #include "palmist/grasp/core/mesh_shapes.h"
 
 namespace palmist::grasp {
@@ -107,6 +110,49 @@ TEST(SignedDistanceFromMesh, ChecksTheSizeBeforeItAllocates) {
   EXPECT_THAT(SignedDistanceFromMesh(BoxMesh(Vector3d(1e200, 1, 1))).error().what(),
               HasSubstr("nodes"));
   EXPECT_THROW((void)SignedDistanceFromMesh(BoxMesh(Vector3d::Ones()), {.resolution_m = 0}), Error);
+}
+
+TriangleMesh Moved(TriangleMesh mesh, const Vector3d& by_m) {
+  for (Vector3d& vertex : mesh.vertices) vertex += by_m;
+  return mesh;
+}
+
+TEST(SignedDistanceFromMesh, RefusesAMeshFarFromItsOrigin) {
+  const TriangleMesh box = BoxMesh(Vector3d(60, 60, 60) * kMm);
+  EXPECT_TRUE(SignedDistanceFromMesh(Moved(box, {0, -99, 0})).ok());
+  for (const double y_m : {-101.0, 1e6}) {
+    const TriangleMesh far = Moved(box, {0, y_m, 0});
+    EXPECT_THAT(SignedDistanceFromMesh(far).error().what(), HasSubstr("centre the model"));
+    EXPECT_THAT(SampleSurface(far, 0.005, 0).error().what(), HasSubstr("centre the model"));
+  }
+}
+
+TEST(SignedDistanceFromMesh, TakesManyFacesInOnePlace) {
+  const TriangleMesh box = BoxMesh(Vector3d(60, 60, 60) * kMm);
+  TriangleMesh mesh = box;
+  mesh.triangles.insert(mesh.triangles.end(), 300'000, box.triangles[0]);
+  EXPECT_EQ(SignedDistanceFromMesh(mesh).value().values_m,
+            SignedDistanceFromMesh(box).value().values_m);
+}
+
+// In a child process, so that the flag does not reach the next test.
+template <typename Work>
+[[noreturn]] void ExpectInterrupted(const Work& work) {
+  InstallInterruptHandler();
+  if (!work().ok()) std::_Exit(1);
+  std::raise(SIGINT);
+  const auto result = work();
+  std::_Exit(!result.ok() && result.error().kind() == ErrorKind::kInterrupted ? 0 : 2);
+}
+
+TEST(SignedDistanceDeathTest, StopsAfterASignal) {
+  const TriangleMesh mesh = SphereMesh(0.03, 24);
+  EXPECT_EXIT(ExpectInterrupted([&] { return SignedDistanceFromMesh(mesh, {.threads = 2}); }),
+              ::testing::ExitedWithCode(0),
+              "");
+  EXPECT_EXIT(ExpectInterrupted([&] { return SampleSurface(mesh, 0.005, 0); }),
+              ::testing::ExitedWithCode(0),
+              "");
 }
 
 TEST(SampleSurface, SpreadsPlacesEvenly) {

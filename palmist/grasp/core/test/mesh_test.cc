@@ -91,6 +91,14 @@ TEST(WeldVerticesTest, LeavesOutTrianglesOfNoArea) {
   EXPECT_EQ(WeldVertices(mesh).triangles, (std::vector<std::array<std::uint32_t, 3>>{{0, 1, 2}}));
 }
 
+TEST(WeldVerticesTest, LeavesOutTrianglesThatAreThereAlready) {
+  // The last is the other side of the first.
+  const TriangleMesh mesh = {{{0, 0, 0}, {1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 0, 0}},
+                             {{1, 2, 0}, {0, 1, 2}, {2, 4, 1}, {0, 1, 3}, {0, 2, 1}}};
+  EXPECT_EQ(WeldVertices(mesh).triangles,
+            (std::vector<std::array<std::uint32_t, 3>>{{1, 2, 0}, {0, 1, 3}, {0, 2, 1}}));
+}
+
 TEST(WeldVerticesTest, TakesNumbersThatAreNotFinite) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const TriangleMesh mesh = {{{nan, 0, 0}, {nan, 0, 0}, {0, 1, 0}}, {{0, 1, 2}}};

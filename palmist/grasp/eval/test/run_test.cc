@@ -1,5 +1,6 @@
 #include "palmist/grasp/eval/run.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -240,6 +241,44 @@ TEST_F(UsersGraspingRows, Row12_ArraysOfAnyNumpyAreRead) {
   const double before = Evaluate().value().entries[1].all_grasps.frames[0].precision.ap();
   Write(DumpPath(options_.dump, id), WriteNpy(MakeNpyArray<float>(wide.shape, narrow)));
   EXPECT_NEAR(Evaluate().value().entries[1].all_grasps.frames[0].precision.ap(), before, 1e-12);
+}
+
+TEST_F(RunTest, WhatCannotBeRightIsRefused) {
+  const auto message_with = [&](const std::string& path, const std::string& content) {
+    const std::string kept = ReadFile(path).value();
+    WriteFileAtomic(path, content).value();
+    const std::string message = MessageOf(Evaluate());
+    WriteFileAtomic(path, kept).value();
+    return message;
+  };
+  // A model in millimetres, or without points.
+  PointCloud cloud;
+  const std::string model = Paths().ModelPly(7), kept = ReadFile(model).value();
+  for (const double scale : {1000.0, 0.0}) {
+    cloud.points.clear();
+    if (scale > 0) cloud.points = BallPoints(100);
+    for (Vector3d& point : cloud.points) point *= scale;
+    WritePly(model, cloud).value();
+    EXPECT_THAT(MessageOf(Evaluate()), testing::HasSubstr(model)) << scale;
+  }
+  WriteFileAtomic(model, kept).value();
+  // Poses in millimetres.
+  Matrix4d far = Matrix4d::Identity();
+  far(2, 3) = 1000;
+  EXPECT_THAT(message_with(Paths().Camera0WrtTable(100, kRealSense), Matrices({far}, {4, 4})),
+              testing::AllOf(testing::HasSubstr("cam0_wrt_table"), testing::HasSubstr("metres")));
+  EXPECT_THAT(
+      message_with(Paths().Camera0WrtTable(100, kRealSense), Matrices({Matrix4d::Zero()}, {4, 4})),
+      testing::HasSubstr("cam0_wrt_table"));
+  const std::string annotation = Paths().Annotation({100, std::string(kRealSense), 1});
+  std::string xml = ReadFile(annotation).value();
+  const std::size_t at = xml.find("<pos_in_world>") + 14;
+  xml.replace(at, xml.find('<', at) - at, "10 20 500");
+  EXPECT_THAT(message_with(annotation, xml),
+              testing::AllOf(testing::HasSubstr("pos_in_world"), testing::HasSubstr("metres")));
+  // Grasps of a frame that is not annotated.
+  fs::remove(annotation);
+  EXPECT_THAT(MessageOf(Evaluate()), testing::HasSubstr("0001.npy"));
 }
 
 TEST_F(UsersGraspingRows, Row13_APerfectGraspScoresBestInStrict) {

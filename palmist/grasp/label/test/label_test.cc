@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <limits>
 #include <numbers>
 #include <vector>
 
+#include "palmist/base/interrupt.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/mesh_shapes.h"
@@ -173,6 +176,23 @@ TEST(LabelObject, RefusesBadInput) {
   options.depths = 8;
   const std::vector<Vector3d> three = {Vector3d::Zero(), Vector3d::UnitX(), Vector3d::UnitY()};
   EXPECT_THAT(LabelObject(grid, one, three, options).error().what(), HasSubstr("2^31"));
+}
+
+// In a child process, so that the flag does not reach the next test.
+[[noreturn]] void LabelAfterASignal() {
+  const TriangleMesh mesh = SphereMesh(30 * kMm, 16);
+  const SignedDistanceGrid grid = SignedDistanceFromMesh(mesh).value();
+  const SurfaceSamples surface = SampleSurface(mesh, 5 * kMm, 0).value();
+  InstallInterruptHandler();
+  std::raise(SIGINT);
+  LabelOptions options = Coarse();
+  options.threads = 2;
+  const auto labels = LabelObject(grid, surface.points, surface.points, options);
+  std::_Exit(!labels.ok() && labels.error().kind() == ErrorKind::kInterrupted ? 0 : 1);
+}
+
+TEST(LabelObjectDeathTest, StopsAfterASignal) {
+  EXPECT_EXIT(LabelAfterASignal(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(LabelObject, NamesAnOptionOutOfRange) {

@@ -3,10 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "palmist/base/file.h"
+#include "palmist/base/interrupt.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/mesh_shapes.h"
 #include "palmist/grasp/formats/dataset.h"
@@ -184,6 +189,29 @@ TEST_F(RunLabelsTest, DenseLabelsAreTheDatasets) {
   const NpzArrays dense = Dataset::Open(root()).value().GraspLabels(2).value();
   const auto points = static_cast<std::int64_t>(labels.points_O.size());
   EXPECT_EQ(dense.at("scores").shape, (std::vector<std::int64_t>{points, 30, 12, 4}));
+}
+
+// In a child process, so that the flag does not reach the next test. The first object alone would
+// take far longer.
+[[noreturn]] void LabelUntilInterrupted(const std::string& root, LabelRunOptions options) {
+  options.label.spacing_m = 0.05;
+  options.label.views = 100000;
+  options.label.angles = 1000;
+  options.label.depths = 1;
+  InstallInterruptHandler();
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    std::raise(SIGINT);
+  }).detach();
+  const Result<LabelRun> run = RunLabels(root, options);
+  std::_Exit(!run.ok() && run.error().kind() == ErrorKind::kInterrupted ? 0 : 1);
+}
+
+using RunLabelsDeathTest = RunLabelsTest;
+
+TEST_F(RunLabelsDeathTest, StopsWithinAnObject) {
+  EXPECT_EXIT(LabelUntilInterrupted(root(), options_), ::testing::ExitedWithCode(0), "");
+  EXPECT_TRUE(std::filesystem::is_empty(root() + "/grasp_label"));
 }
 
 TEST_F(RunLabelsTest, RefusesWhatIsNoDataset) {
