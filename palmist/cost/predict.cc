@@ -43,6 +43,17 @@ Layout LayoutOf(const plan::Stage& stage) {
           .zero_shard = stage.zero > 0 ? stage.zero_shard : 1};
 }
 
+void SetLayout(const Layout& layout, plan::Stage& stage) {
+  stage.micro_batch = layout.micro_batch;
+  stage.dp = layout.dp;
+  stage.tp = layout.tp;
+  stage.sp = layout.sp;
+  stage.cp = layout.cp;
+  stage.ep = layout.ep;
+  stage.zero = layout.zero;
+  stage.zero_shard = layout.zero_shard;
+}
+
 Estimator::Estimator(const model::Graph& graph,
                      const cluster::Cluster& cluster,
                      const cluster::Calibration& calibration,

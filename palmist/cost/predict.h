@@ -81,6 +81,9 @@ class Estimator {
 /// Returns the layout of a plan's stage.
 Layout LayoutOf(const plan::Stage& stage);
 
+/// Gives a stage a layout: the inverse of LayoutOf.
+void SetLayout(const Layout& layout, plan::Stage& stage);
+
 /// Returns the arithmetic of one sample, forward and backward, without recomputation, padding or
 /// what ranks repeat: the model's own FLOPs.
 double ModelFlopsPerSample(const model::Graph& graph, double seq_len);

@@ -56,9 +56,7 @@ Evaluator::Evaluator(const PlanRequest& request,
                      const model::Graph& graph,
                      const std::vector<Candidate>& candidates)
     : request_(request), graph_(graph), candidates_(candidates), solver_(solve::MakeLabelSearch()) {
-  cost::PredictOptions options;
-  options.memory_limit = request.memory_limit;
-  options.expert_imbalance = request.expert_imbalance;
+  const cost::PredictOptions options = PredictOptionsOf(request);
   const double seq_len = static_cast<double>(request.seq_len);
 
   // Stages on devices that lie alike in their nodes share rates; candidates that differ in nothing
@@ -185,14 +183,7 @@ plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
   stage.devices = StageDevices(candidate, index);
   stage.embedding = index == 0;
   stage.head = index + 1 == candidate.stages;
-  stage.micro_batch = candidate.layout.micro_batch;
-  stage.dp = candidate.layout.dp;
-  stage.tp = candidate.layout.tp;
-  stage.sp = candidate.layout.sp;
-  stage.cp = candidate.layout.cp;
-  stage.ep = candidate.layout.ep;
-  stage.zero = candidate.layout.zero;
-  stage.zero_shard = candidate.layout.zero_shard;
+  cost::SetLayout(candidate.layout, stage);
   stage.ops = candidate.ops;
   stage.offload = request_.fixed.offload;
   return stage;
@@ -342,6 +333,21 @@ plan::Plan EmptyPlan(const PlanRequest& request,
   return plan;
 }
 
+cost::PredictOptions PredictOptionsOf(const PlanRequest& request) {
+  cost::PredictOptions options;
+  options.memory_limit = request.memory_limit;
+  options.expert_imbalance = request.expert_imbalance;
+  return options;
+}
+
+void RecomputeLast(int layers, plan::Stage& stage) {
+  if (layers == 0) return;
+  stage.recompute.push_back({.first_layer = stage.last_layer - layers + 1,
+                             .last_layer = stage.last_layer,
+                             .mode = plan::RecomputeMode::kFull,
+                             .modules = {}});
+}
+
 plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
   const Candidate& candidate = candidates_[static_cast<std::size_t>(index)];
   plan::Plan plan = EmptyPlan(request_, graph_, candidate);
@@ -353,18 +359,10 @@ plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
                                                  : static_cast<int>(graph_.layers.size())) -
                        1;
     const int recomputed = evaluation.recomputed[at];
-    if (recomputed > 0) {
-      stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,
-                                 .last_layer = stage.last_layer,
-                                 .mode = plan::RecomputeMode::kFull,
-                                 .modules = {}});
-    }
+    RecomputeLast(recomputed, stage);
     plan.stages.push_back(std::move(stage));
   }
-  cost::PredictOptions options;
-  options.memory_limit = request_.memory_limit;
-  options.expert_imbalance = request_.expert_imbalance;
-  cost::Predict(plan, graph_, request_.calibration, options);
+  cost::Predict(plan, graph_, request_.calibration, PredictOptionsOf(request_));
   return plan;
 }
 

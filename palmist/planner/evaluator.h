@@ -76,6 +76,12 @@ plan::Plan EmptyPlan(const PlanRequest& request,
                      const model::Graph& graph,
                      const Candidate& candidate);
 
+/// Returns what a request says of predictions.
+cost::PredictOptions PredictOptionsOf(const PlanRequest& request);
+
+/// Has the last `layers` layers of a stage made again in backward, wholly.
+void RecomputeLast(int layers, plan::Stage& stage);
+
 /// Returns the training setup of a candidate.
 plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate);
 

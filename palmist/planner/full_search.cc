@@ -96,20 +96,14 @@ class PipelineSearch {
         devices_(request.cluster.num_devices()),
         shapes_(ShapesOf(request, graph, micro_batches)),
         choices_(request, graph, TrainingWith(request, micro_batches), shapes_) {
-    for (int layer = 0; layer <= layers_; ++layer) {
-      double least = layer == 0 ? 0 : kNever;
-      for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
-        const double seconds = choices_.LeastSeconds(shape, layer) * DevicesOf(shape);
-        least = std::min(least, seconds);
-      }
-      least_device_s_.push_back(least);
+    for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
+      least_device_s_ =
+          std::min(least_device_s_, choices_.LeastSeconds(shape, layers_) * DevicesOf(shape));
     }
   }
 
   /// Returns a lower bound of any iteration: all work, spread evenly.
-  double Bound() const {
-    return shapes_.empty() ? kNever : micro_batches_ * least_device_s_.back() / devices_;
-  }
+  double Bound() const { return micro_batches_ * least_device_s_ / devices_; }
 
   /// Returns the shortest pipeline below the cut-off; with `size`, of stages of so many devices.
   /// Cut-offs do not rise from one call to the next.
@@ -189,10 +183,6 @@ class PipelineSearch {
   }
 
   int DevicesOf(int shape) const { return shapes_[static_cast<std::size_t>(shape)].devices; }
-
-  double LeastDeviceSeconds(int layers) const {
-    return least_device_s_[static_cast<std::size_t>(layers)];
-  }
 
   static double IterationSeconds(const Label& label) {
     return label[kBracket] + label[kFirstExtra] + label[kLastExtra] + label[kTail];
@@ -368,7 +358,7 @@ class PipelineSearch {
   int micro_batches_, layers_, devices_;
   std::vector<StageShape> shapes_;
   StageChoices choices_;
-  std::vector<double> least_device_s_;               // of the layers before each, times devices
+  double least_device_s_ = kNever;                   // of all layers, times devices
   std::vector<double> slowest_ahead_, total_ahead_;  // see BoundAhead
   std::vector<std::map<Key, Labels>> levels_;
   double cutoff_s_ = kNever;
@@ -461,7 +451,6 @@ plan::Plan MakePlan(const PlanRequest& request,
   plan::Plan plan = EmptyPlan(request, graph, candidate);
   const std::vector<model::OpVariants> variants = CandidateVariants(request);
   for (const FoundStage& at : found.stages) {
-    const cost::Layout& layout = at.shape.layout;
     plan::Stage stage;
     stage.devices.resize(static_cast<std::size_t>(at.shape.devices));
     std::iota(stage.devices.begin(), stage.devices.end(), at.first_device);
@@ -469,28 +458,15 @@ plan::Plan MakePlan(const PlanRequest& request,
     stage.last_layer = at.last_layer;
     stage.embedding = at.first_layer == 0;
     stage.head = at.last_layer + 1 == static_cast<int>(graph.layers.size());
-    stage.micro_batch = layout.micro_batch;
-    stage.dp = layout.dp;
-    stage.tp = layout.tp;
-    stage.sp = layout.sp;
-    stage.cp = layout.cp;
-    stage.ep = layout.ep;
+    cost::SetLayout(at.shape.layout, stage);
     stage.zero = at.choice.zero;
     stage.zero_shard = at.choice.zero_shard;
     stage.ops = variants[static_cast<std::size_t>(at.choice.ops)];
     stage.offload = at.choice.offload;
-    if (at.choice.recomputed > 0) {
-      stage.recompute.push_back({.first_layer = at.last_layer - at.choice.recomputed + 1,
-                                 .last_layer = at.last_layer,
-                                 .mode = plan::RecomputeMode::kFull,
-                                 .modules = {}});
-    }
+    RecomputeLast(at.choice.recomputed, stage);
     plan.stages.push_back(std::move(stage));
   }
-  cost::PredictOptions options;
-  options.memory_limit = request.memory_limit;
-  options.expert_imbalance = request.expert_imbalance;
-  cost::Predict(plan, graph, request.calibration, options);
+  cost::Predict(plan, graph, request.calibration, PredictOptionsOf(request));
   return plan;
 }
 

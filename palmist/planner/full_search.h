@@ -44,7 +44,6 @@ struct FullSearchResult {
   double lower_bound_s = 0;         ///< of all pipelines of the space
   std::int64_t evaluated = 0;       ///< stage configurations
   std::int64_t labels = 0;
-  std::int64_t peak_bytes = 0;  ///< of labels held at once, estimated
 };
 
 /// Searches the space; the answer is the same for any number of threads. Memory of communicators is

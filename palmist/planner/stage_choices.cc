@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "palmist/planner/evaluator.h"
 #include "palmist/planner/space.h"
 
 namespace palmist::planner {
@@ -17,13 +18,6 @@ std::vector<int> DevicesFrom(int first, int count) {
   std::vector<int> devices(static_cast<std::size_t>(count));
   std::iota(devices.begin(), devices.end(), first);
   return devices;
-}
-
-cost::PredictOptions OptionsOf(const PlanRequest& request) {
-  cost::PredictOptions options;
-  options.memory_limit = request.memory_limit;
-  options.expert_imbalance = request.expert_imbalance;
-  return options;
 }
 
 double LeastOf(const cost::LayerCost<double>& layer) {
@@ -61,7 +55,7 @@ StageChoices::StageChoices(const PlanRequest& request,
                  request.calibration,
                  training,
                  static_cast<double>(request.seq_len),
-                 OptionsOf(request)) {
+                 PredictOptionsOf(request)) {
   for (const cluster::NodeGroup& group : request.cluster.groups) {
     node_devices_ = std::max(node_devices_, group.devices_per_node);
   }
@@ -166,12 +160,7 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
   stage.last_layer = place.last_layer;
   stage.embedding = place.first_layer == 0;
   stage.head = is_last;
-  stage.micro_batch = of.layout.micro_batch;
-  stage.dp = of.layout.dp;
-  stage.tp = of.layout.tp;
-  stage.sp = of.layout.sp;
-  stage.cp = of.layout.cp;
-  stage.ep = of.layout.ep;
+  cost::SetLayout(of.layout, stage);
   const int stages_in_front = place.first_layer == 0 ? 0 : 1;
   const cost::Estimator::Position position = {
       stages_in_front, stages_in_front + place.stages_behind + 1, request_.cluster.num_devices()};

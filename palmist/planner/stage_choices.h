@@ -71,7 +71,6 @@ class StageChoices {
   /// and the collectives that are waited for.
   double LeastSeconds(int shape, int layer) const;
 
-  const std::vector<model::OpVariants>& variants() const { return variants_; }
   std::int64_t evaluated() const { return evaluated_; }
 
  private:
@@ -85,7 +84,6 @@ class StageChoices {
   const std::vector<StageShape>& shapes_;
   std::vector<model::OpVariants> variants_;
   cost::Estimator estimator_;
-  bool has_tied_ = false;
   int node_devices_ = 1;
   std::map<std::tuple<int, int, int>, std::unique_ptr<Costs>> costs_;
   std::map<std::tuple<int, int, int, int, int, int, int>, std::vector<StageChoice>> choices_;
