@@ -201,9 +201,15 @@ class PipelineSearch {
     for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
       if (size_ > 0 && DevicesOf(shape) != size_) continue;
       for (int count = 1; count <= layers_; ++count) {
-        double least_s = choices_.LeastSeconds(shape, count);
+        double least_s = kNever;
+        for (int first = 0; first + count <= layers_; ++first) {
+          least_s = std::min(
+              least_s,
+              choices_.LeastSeconds(shape, first + count) - choices_.LeastSeconds(shape, first));
+        }
         if (least_s >= most_s) break;
-        if (count + 1 < layers_) {
+        // Of unlike layers or devices one place says nothing about the others.
+        if (AreAllAlike() && count + 1 < layers_) {
           const StagePlace place = {stages, 1, count, 0};
           double found_s = kNever;
           for (const StageChoice& choice : choices_.At(shape, place)) {
@@ -240,6 +246,11 @@ class PipelineSearch {
         total_ahead_[Ahead(layers, devices)] = total;
       }
     }
+  }
+
+  bool AreAllAlike() const {
+    return graph_.kinds.size() == 1 && request_.cluster.groups.size() == 1 &&
+           request_.cluster.slow_devices.empty();
   }
 
   std::size_t Ahead(int layers, int devices) const {

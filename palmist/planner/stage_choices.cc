@@ -61,18 +61,18 @@ StageChoices::StageChoices(const PlanRequest& request,
   }
   for (int shape = 0; shape < static_cast<int>(shapes.size()); ++shape) {
     std::vector<double> fastest(graph.kinds.size(), std::numeric_limits<double>::infinity());
-    int first_device = 0;
-    for (const cluster::NodeGroup& group : request.cluster.groups) {
-      if (first_device + shapes[static_cast<std::size_t>(shape)].devices <=
-          request.cluster.num_devices()) {
-        for (int ops = 0; ops < static_cast<int>(variants_.size()); ++ops) {
-          const Costs& costs = CostsOf(shape, ops, first_device);
-          for (std::size_t kind = 0; kind < fastest.size(); ++kind) {
-            fastest[kind] = std::min(fastest[kind], LeastOf(costs.layers.kinds[kind]));
-          }
+    // Where places are not alike, a stage may begin at any device.
+    const int devices = request.cluster.num_devices();
+    const bool is_alike =
+        request.cluster.groups.size() == 1 && request.cluster.slow_devices.empty();
+    const int last = devices - shapes[static_cast<std::size_t>(shape)].devices;
+    for (int first_device = 0; first_device <= (is_alike ? 0 : last); ++first_device) {
+      for (int ops = 0; ops < static_cast<int>(variants_.size()); ++ops) {
+        const Costs& costs = CostsOf(shape, ops, first_device);
+        for (std::size_t kind = 0; kind < fastest.size(); ++kind) {
+          fastest[kind] = std::min(fastest[kind], LeastOf(costs.layers.kinds[kind]));
         }
       }
-      first_device += group.nodes * group.devices_per_node;
     }
     std::vector<double>& least = least_s_.emplace_back(1, 0.0);
     for (const int kind : graph.layers) {
