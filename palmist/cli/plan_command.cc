@@ -141,8 +141,6 @@ void CheckChoice(const std::string& option,
 }
 
 planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
-  CheckChoice(
-      "--space", arguments.space, {"full", "uniform"}, {"mist", "megatron", "deepspeed", "sailor"});
   CheckChoice("--objective", arguments.objective, {"time"}, {"cost", "memory"});
   CheckChoice("--dtype", arguments.dtype, {"bf16", "fp16", "fp32"}, {});
   CheckChoice("--ops", arguments.ops, {"auto", "eager", "sdpa", "fused", "tempo", "lean"}, {});
@@ -151,7 +149,7 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
               {"none", "palmist", "megatron", "deepspeed", "torchtitan", "accelerate"},
               {});
   planner::PlanRequest request;
-  request.space = arguments.space;
+  request.space = planner::RulesOf(arguments.space);
   request.model = model::LoadModel(arguments.model).value();
   request.cluster = cluster::LoadCluster(arguments.cluster).value();
   if (!arguments.price.empty()) SetPrices(arguments.price, request.cluster);
@@ -339,7 +337,10 @@ void AddPlanCommand(CLI::App& app, Context& context) {
   command->add_option("--dtype", a.dtype, "bf16, fp16 or fp32")->capture_default_str();
   command->add_option("--memory-limit", a.memory_limit, "share of the device, GiB, or a size")
       ->capture_default_str();
-  command->add_option("--space", a.space, "what is searched: full or uniform")
+  command
+      ->add_option("--space",
+                   a.space,
+                   "what is searched: full, uniform, mist, megatron, deepspeed or sailor")
       ->capture_default_str();
   command->add_option("--ops", a.ops, "operators: auto, eager, sdpa, fused, tempo or lean")
       ->capture_default_str();

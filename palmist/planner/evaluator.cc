@@ -1,6 +1,7 @@
 #include "palmist/planner/evaluator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -185,7 +186,7 @@ plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
   stage.head = index + 1 == candidate.stages;
   cost::SetLayout(candidate.layout, stage);
   stage.ops = candidate.ops;
-  stage.offload = request_.fixed.offload;
+  stage.offload = candidate.offload;
   return stage;
 }
 
@@ -226,7 +227,7 @@ Evaluation Evaluator::EvenSplit(int index) const {
     const int next =
         static_cast<int>(static_cast<std::int64_t>(layers) * (i + 1) / candidate.stages);
     split.first_layer.push_back(first);
-    split.recomputed.push_back(request_.fixed.recompute == "none" ? 0 : next - first);
+    split.recomputed.push_back(RecomputeRange(request_, next - first).second);
   }
   return split;
 }
@@ -248,13 +249,72 @@ double Evaluator::LeastExcess(int index) const {
   return excess;
 }
 
+std::optional<int> Evaluator::FewestRecomputed(const Work& work,
+                                               const plan::Stage& stage,
+                                               int index,
+                                               cost::StageEstimate& estimate) const {
+  const auto [least, most] = RecomputeRange(request_, stage.last_layer - stage.first_layer + 1);
+  int low = least, high = most;
+  estimate = Estimate(work, stage, index, low);
+  if (estimate.ExcessBytes() <= 0) return low;
+  if (low == high) return std::nullopt;
+  estimate = Estimate(work, stage, index, high);
+  if (estimate.ExcessBytes() > 0) return std::nullopt;
+  if (!request_.space.partial_recompute) return high;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (Estimate(work, stage, index, middle).ExcessBytes() > 0 ? low : high) = middle;
+  }
+  estimate = Estimate(work, stage, index, high);
+  return high;
+}
+
+/// As many layers on every stage, and as many recomputed.
+Evaluation Evaluator::EvaluateEven(int index, double cutoff_s) const {
+  const auto at = static_cast<std::size_t>(index);
+  const Candidate& candidate = candidates_[at];
+  const Work& work = work_[at];
+  const int count = static_cast<int>(graph_.layers.size()) / candidate.stages;
+  std::vector<plan::Stage> stages;
+  int recomputed = 0;
+  for (int i = 0; i < candidate.stages; ++i) {
+    plan::Stage& stage = stages.emplace_back(StageOf(candidate, i));
+    stage.first_layer = i * count;
+    stage.last_layer = stage.first_layer + count - 1;
+    cost::StageEstimate estimate;
+    const std::optional<int> fewest = FewestRecomputed(work, stage, i, estimate);
+    if (!fewest) return {};
+    recomputed = std::max(recomputed, *fewest);
+  }
+  Evaluation evaluation;
+  std::vector<schedule::StagePoint> points;
+  double tail_s = 0;
+  for (int i = 0; i < candidate.stages; ++i) {
+    const cost::StageEstimate estimate =
+        Estimate(work, stages[static_cast<std::size_t>(i)], i, recomputed);
+    points.push_back(estimate.point);
+    tail_s = std::max(tail_s, estimate.optimizer_s);
+    evaluation.first_layer.push_back(i * count);
+    evaluation.recomputed.push_back(recomputed);
+  }
+  evaluation.iteration_s =
+      schedule::IterationSeconds(
+          request_.fixed.schedule.value_or("1f1b"), points, candidate.micro_batches) +
+      tail_s;
+  evaluation.fits = evaluation.iteration_s <= cutoff_s;
+  return evaluation;
+}
+
 Evaluation Evaluator::Evaluate(int index,
                                double cutoff_s,
                                const std::function<bool()>& stop) const {
   const auto at = static_cast<std::size_t>(index);
   const Candidate& candidate = candidates_[at];
   const Work& work = work_[at];
+  if (request_.space.even_split) return EvaluateEven(index, cutoff_s);
   const int layers = static_cast<int>(graph_.layers.size());
+  // Beyond the model's own depth it does not bind.
+  const int around = std::min(request_.space.layers_around_mean, layers);
   std::vector<plan::Stage> stages;
   for (int i = 0; i < candidate.stages; ++i) stages.push_back(StageOf(candidate, i));
 
@@ -272,22 +332,14 @@ Evaluation Evaluator::Evaluate(int index,
     stage.first_layer = first;
     stage.last_layer = last;
     const int count = last - first + 1;
-    int low = request_.fixed.recompute == "full" ? count : 0;
-    int high = request_.fixed.recompute == "none" ? 0 : count;
     std::vector<solve::StageOption> options;
-    cost::StageEstimate estimate = Estimate(work, stage, i, low);
-    if (estimate.ExcessBytes() > 0) {
-      // The fewest recomputed layers that fit: memory falls with their number.
-      if (low == high || Estimate(work, stage, i, high).ExcessBytes() > 0) return options;
-      while (high - low > 1) {
-        const int middle = low + (high - low) / 2;
-        (Estimate(work, stage, i, middle).ExcessBytes() > 0 ? low : high) = middle;
-      }
-      low = high;
-      estimate = Estimate(work, stage, i, low);
-    }
+    if (std::abs(count * candidate.stages - layers) > around * candidate.stages) return options;
+    cost::StageEstimate estimate;
+    const std::optional<int> fewest = FewestRecomputed(work, stage, i, estimate);
+    if (!fewest) return options;
+    const int low = *fewest;
     options.push_back({.point = estimate.point, .tail_s = estimate.optimizer_s, .tag = low});
-    if (request_.fixed.offload.activations > 0 && request_.fixed.recompute != "none") {
+    if (candidate.offload.activations > 0 && RecomputeRange(request_, count).second > 0) {
       // What is recomputed need not travel to the host and back, so more of it can be faster.
       const int step = std::max(1, (count - low) / kOffloadSteps);
       for (int recomputed = low + step; recomputed <= count; recomputed += step) {
@@ -338,6 +390,12 @@ cost::PredictOptions PredictOptionsOf(const PlanRequest& request) {
   options.memory_limit = request.memory_limit;
   options.expert_imbalance = request.expert_imbalance;
   return options;
+}
+
+std::pair<int, int> RecomputeRange(const PlanRequest& request, int layers) {
+  const bool may = request.space.recompute && request.fixed.recompute != "none";
+  return {request.fixed.recompute == "full" ? layers : 0,
+          may || request.fixed.recompute == "full" ? layers : 0};
 }
 
 void RecomputeLast(int layers, plan::Stage& stage) {

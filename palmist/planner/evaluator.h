@@ -4,8 +4,10 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "palmist/cost/predict.h"
@@ -57,6 +59,13 @@ class Evaluator {
   static void SetLeastTimes(const model::Graph& graph, Work& work);
 
   cost::StageContent<double> ContentOf(const plan::Stage& stage, int recomputed) const;
+  /// Returns the fewest layers of a stage that must be recomputed to fit, as the space allows, with
+  /// what they cost; none where it does not fit.
+  std::optional<int> FewestRecomputed(const Work& work,
+                                      const plan::Stage& stage,
+                                      int index,
+                                      cost::StageEstimate& estimate) const;
+  Evaluation EvaluateEven(int index, double cutoff_s) const;
   plan::Stage StageOf(const Candidate& candidate, int stage) const;
   cost::StageEstimate Estimate(const Work& work,
                                const plan::Stage& stage,
@@ -78,6 +87,9 @@ plan::Plan EmptyPlan(const PlanRequest& request,
 
 /// Returns what a request says of predictions.
 cost::PredictOptions PredictOptionsOf(const PlanRequest& request);
+
+/// The fewest and the most layers of a stage of `layers` that may be recomputed.
+std::pair<int, int> RecomputeRange(const PlanRequest& request, int layers);
 
 /// Has the last `layers` layers of a stage made again in backward, wholly.
 void RecomputeLast(int layers, plan::Stage& stage);

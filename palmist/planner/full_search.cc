@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -283,6 +284,8 @@ class PipelineSearch {
       const double hop_s =
           next_shape >= 0 ? choices_.HopSeconds(shape, next_shape, end_layer - 1, first_device) : 0;
       for (int first = end_layer - 1; first >= 0; --first) {
+        const int count = end_layer - first;
+        if (!IsNearMean(shape, count)) continue;
         const double least_s = choices_.LeastSeconds(shape, end_layer) -
                                choices_.LeastSeconds(shape, first) + 2 * hop_s;
         if (micro_batches_ * least_s >= cutoff_s_) break;  // more layers take longer still
@@ -314,7 +317,23 @@ class PipelineSearch {
   bool FitTogether(int shape, int next) const {
     const cost::Layout& a = shapes_[static_cast<std::size_t>(shape)].layout;
     const cost::Layout& b = shapes_[static_cast<std::size_t>(next)].layout;
-    return a.cp == b.cp;
+    switch (request_.space.likeness) {
+      case Likeness::kAll:
+      case Likeness::kShape:
+        return shape == next;
+      case Likeness::kSamples:
+        return a.cp == b.cp && a.dp == b.dp;
+      case Likeness::kFree:
+        return a.cp == b.cp;
+    }
+    return false;
+  }
+
+  /// Whether a stage may have so many layers: near the mean, where all stages have one shape.
+  bool IsNearMean(int shape, int count) const {
+    if (request_.space.layers_around_mean >= layers_) return true;
+    const int stages = devices_ / DevicesOf(shape);
+    return std::abs(count * stages - layers_) <= request_.space.layers_around_mean * stages;
   }
 
   Label Extended(const StageChoice& choice, const Label* behind, int stages_behind) const {

@@ -234,7 +234,7 @@ SearchState Search(const PlanRequest& request,
   state.best = best.Sorted();
   state.summary.candidates = count;
   state.summary.pruned = count - state.summary.evaluated;
-  state.summary.space = "uniform";
+  state.summary.space = request.space.has_free_stages() ? "uniform" : request.space.name;
   if (!state.best.empty()) {
     // What was not evaluated is no better than the next bound.
     const double left =
@@ -261,9 +261,9 @@ std::string StatusName(Outcome outcome, double gap, double wanted) {
   return {};
 }
 
-/// Whether the request's space is one in which stages may differ, and its target runs them.
-bool SearchesFullSpace(const PlanRequest& request) {
-  return request.space == "full" && (request.target == "none" || request.target == "palmist") &&
+/// Whether the request's target and fixes leave stages free to differ.
+bool MayStagesDiffer(const PlanRequest& request) {
+  return (request.target == "none" || request.target == "palmist") &&
          request.fixed.schedule.value_or("1f1b") == "1f1b" && request.max_evaluations == 0;
 }
 
@@ -303,7 +303,8 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
   result.search = state.summary;
   result.outcome = state.outcome;
   std::vector<plan::Plan> of_full_space;
-  if (SearchesFullSpace(request) && state.outcome == Outcome::kOptimal) {
+  if (request.space.has_free_stages() && MayStagesDiffer(request) &&
+      state.outcome == Outcome::kOptimal) {
     double shortest_s = std::numeric_limits<double>::infinity(), bound_s = shortest_s;
     if (!state.best.empty()) shortest_s = state.best.front().evaluation.iteration_s;
     for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
@@ -317,7 +318,7 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
     for (const FoundPipeline& found : full.best) {
       of_full_space.push_back(MakePlan(request, graph, found));
     }
-    result.search.space = "full";
+    result.search.space = request.space.name;
     result.search.candidates += full.evaluated;
     result.search.evaluated += full.evaluated;
     if (!full.is_complete) {

@@ -13,6 +13,7 @@
 #include "palmist/model/graph.h"
 #include "palmist/model/lower.h"
 #include "palmist/plan/plan.h"
+#include "palmist/planner/space_rules.h"
 
 namespace palmist::planner {
 
@@ -23,7 +24,7 @@ struct Fixed {
   std::optional<std::string> recompute;  ///< none or full
   std::optional<std::string> schedule;   ///< 1f1b or gpipe
   std::optional<model::Variant> attention, norm, activation, dropout, loss;
-  plan::OffloadRatios offload;  ///< 0 where not fixed: offload is not searched
+  plan::OffloadRatios offload;  ///< where any is fixed none is searched
   bool operator==(const Fixed&) const = default;
 };
 
@@ -45,11 +46,9 @@ struct PlanRequest {
   std::string ops = "auto";     ///< auto, eager, sdpa, fused, tempo, lean
   std::string target = "none";  ///< none, palmist, megatron, deepspeed, torchtitan, accelerate
   Fixed fixed;
-  /// full: every stage has its own devices and layout; uniform: all alike, without offload.
-  std::string space = "uniform";
-  bool searches_offload = true;      ///< where no offload is fixed
-  double gap = 0.01;                 ///< stop once the best is proven this close to the bound
-  std::int64_t max_evaluations = 0;  ///< 0: no limit
+  SpaceRules space = RulesOf("uniform");  ///< what is searched
+  double gap = 0.01;                      ///< stop once the best is proven this close to the bound
+  std::int64_t max_evaluations = 0;       ///< 0: no limit
   double time_limit_s = 150;
   int threads = 1;
   int top = 4;  ///< plans to return: the best, and alternatives of other layouts

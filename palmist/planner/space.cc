@@ -69,6 +69,15 @@ TensorLimits LimitsOf(const model::ModelSpec& spec) {
 
 bool Matches(const std::optional<int>& fixed, int value) { return !fixed || *fixed == value; }
 
+/// Whether the space and the target have this stage of ZeRO for a stage with `replicas` replicas.
+bool AllowsZero(const PlanRequest& request, int zero, int replicas, bool is_in_pipeline) {
+  const SpaceRules& rules = request.space;
+  if (zero > rules.most_zero || (zero < rules.least_zero && replicas > 1)) return false;
+  // DeepSpeed's pipeline refuses sharded gradients (users of it meet an assertion).
+  const int most = request.target == "deepspeed" ? 1 : rules.most_zero_in_pipeline;
+  return !is_in_pipeline || zero <= most;
+}
+
 /// Counts, for each constraint, how many layouts it alone ruled out last.
 class Reasons {
  public:
@@ -87,6 +96,32 @@ class Reasons {
   std::map<std::string, int> count_;
 };
 
+int NodeDevices(const cluster::Cluster& cluster) {
+  int node = 1;
+  for (const cluster::NodeGroup& group : cluster.groups) {
+    node = std::max(node, group.devices_per_node);
+  }
+  return node;
+}
+
+bool IsPowerOfTwo(int count) { return (count & (count - 1)) == 0; }
+
+bool SplitsSequence(const PlanRequest& request, const model::Graph& graph, int cp) {
+  return cp == 1 ||
+         (graph.has_sequence && request.seq_len % cp == 0 && request.seq_len / cp % 2 == 0);
+}
+
+/// Offload ratios of a candidate: those fixed; else none, and where a space moves whole tensors the
+/// optimizer's states, and the weights where they are sharded.
+std::vector<plan::OffloadRatios> WholeOffloads(const PlanRequest& request, int zero) {
+  if (request.fixed.offload != plan::OffloadRatios{}) return {request.fixed.offload};
+  std::vector<plan::OffloadRatios> offloads(1);
+  if (request.space.offload != OffloadChoice::kWhole || zero == 0) return offloads;
+  offloads.push_back({.optimizer = 1});
+  if (zero == 3) offloads.push_back({.weights = 1, .optimizer = 1});
+  return offloads;
+}
+
 void AddCandidates(const PlanRequest& request,
                    const model::Graph& graph,
                    const TensorLimits& limits,
@@ -95,12 +130,10 @@ void AddCandidates(const PlanRequest& request,
                    std::vector<Candidate>& candidates,
                    Reasons& reasons) {
   const Fixed& fixed = request.fixed;
-  int node = 1;
-  for (const cluster::NodeGroup& group : request.cluster.groups) {
-    node = std::max(node, group.devices_per_node);
-  }
-  const int cp = fixed.cp.value_or(1);
+  const SpaceRules& rules = request.space;
+  const int node = NodeDevices(request.cluster);
   const int num_layers = static_cast<int>(graph.layers.size());
+  const std::string of_space = "the space " + rules.name;
   for (const int stages : Divisors(devices)) {
     if (!Matches(fixed.pp, stages)) continue;
     if (stages > num_layers) {
@@ -110,70 +143,101 @@ void AddCandidates(const PlanRequest& request,
       }
       continue;
     }
+    if (rules.even_split && num_layers % stages != 0) {
+      reasons.Add(of_space + " has as many layers on every stage: pp must divide " +
+                  std::to_string(num_layers));
+      continue;
+    }
     const int per_stage = devices / stages;
-    if (per_stage % cp != 0) {
+    if (fixed.cp && per_stage % *fixed.cp != 0) {
       reasons.Add("cp does not divide the devices of a stage");
       continue;
     }
-    for (const int tp : Divisors(per_stage / cp)) {
-      if (!Matches(fixed.tp, tp)) continue;
-      if (!limits.Allows(tp)) {
-        reasons.Add(
-            "tp must divide the attention heads and feed-forward width, and divide or be "
-            "divided by the key-value heads");
+    for (const int cp : ContextDegrees(request, graph, per_stage)) {
+      if (!SplitsSequence(request, graph, cp)) {
+        reasons.Add("context parallelism needs a sequence that 2 * cp divides");
         continue;
       }
-      if (!fixed.tp && tp > node) continue;
-      const int dp = per_stage / cp / tp;
-      if (!Matches(fixed.dp, dp)) continue;
-      if (request.global_batch % dp != 0) {
-        reasons.Add("the global batch of " + std::to_string(request.global_batch) +
-                    " sequences does not divide over the data-parallel replicas");
-        continue;
-      }
-      for (const int micro_batch : Divisors(request.global_batch / dp)) {
-        const int micro_batches = static_cast<int>(request.global_batch / dp / micro_batch);
-        if (!Matches(fixed.micro_batch, micro_batch) ||
-            !Matches(fixed.micro_batches, micro_batches)) {
-          reasons.Add("micro_batch * micro_batches * dp must be the global batch of " +
-                      std::to_string(request.global_batch));
+      for (const int tp : Divisors(per_stage / cp)) {
+        if (!Matches(fixed.tp, tp)) continue;
+        if (!limits.Allows(tp)) {
+          reasons.Add(
+              "tp must divide the attention heads and feed-forward width, and divide or be "
+              "divided by the key-value heads");
           continue;
         }
-        for (const bool sp : {false, true}) {
-          if (fixed.sp && *fixed.sp != sp) continue;
-          if (sp && (tp == 1 || !graph.has_sequence || (request.seq_len / cp) % tp != 0)) {
-            if (fixed.sp)
-              reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
+        if (!fixed.tp && tp > node) continue;
+        const int dp = per_stage / cp / tp;
+        if (!Matches(fixed.dp, dp)) continue;
+        if (request.global_batch % dp != 0) {
+          reasons.Add("the global batch of " + std::to_string(request.global_batch) +
+                      " sequences does not divide over the data-parallel replicas");
+          continue;
+        }
+        for (const int micro_batch : Divisors(request.global_batch / dp)) {
+          const int micro_batches = static_cast<int>(request.global_batch / dp / micro_batch);
+          if (!Matches(fixed.micro_batch, micro_batch) ||
+              !Matches(fixed.micro_batches, micro_batches)) {
+            reasons.Add("micro_batch * micro_batches * dp must be the global batch of " +
+                        std::to_string(request.global_batch));
             continue;
           }
-          if (cp > 1 &&
-              (!graph.has_sequence || request.seq_len % cp != 0 || request.seq_len / cp % 2 != 0)) {
-            reasons.Add("context parallelism needs a sequence that 2 * cp divides");
+          if (micro_batch > rules.most_micro_batch) {
+            reasons.Add(of_space + " has micro-batches of " +
+                        std::to_string(rules.most_micro_batch) + " at most");
             continue;
           }
-          for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
-            if (!Matches(fixed.ep, ep)) {
-              reasons.Add("ep must divide the number of experts and dp * cp");
+          if (rules.power_of_two_micro_batches && !IsPowerOfTwo(micro_batches)) {
+            reasons.Add(of_space + " has a power of two of micro-batches");
+            continue;
+          }
+          for (const bool sp : {false, true}) {
+            if (fixed.sp && *fixed.sp != sp) continue;
+            if (sp && !rules.sequence_parallel) {
+              if (fixed.sp) reasons.Add(of_space + " has no sequence parallelism");
               continue;
             }
-            if (limits.experts % ep != 0) continue;
-            for (int zero = 0; zero <= (dp * cp > 1 ? 3 : 0); ++zero) {
-              if (!Matches(fixed.zero, zero)) continue;
-              // DeepSpeed's pipeline refuses sharded gradients (users of it meet an assertion).
-              if (request.target == "deepspeed" && stages > 1 && zero >= 2) continue;
-              for (const model::OpVariants& ops : variants) {
-                candidates.push_back({.ops = ops,
-                                      .layout = {.micro_batch = micro_batch,
-                                                 .dp = dp,
-                                                 .tp = tp,
-                                                 .cp = cp,
-                                                 .ep = ep,
-                                                 .sp = sp,
-                                                 .zero = zero,
-                                                 .zero_shard = zero > 0 ? dp * cp : 1},
-                                      .stages = stages,
-                                      .micro_batches = micro_batches,
-                                      .devices = devices});
+            if (sp && (tp == 1 || !graph.has_sequence || (request.seq_len / cp) % tp != 0)) {
+              if (fixed.sp)
+                reasons.Add("sequence parallelism needs tp > 1 and a sequence that tp divides");
+              continue;
+            }
+            for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
+              if (!Matches(fixed.ep, ep)) {
+                reasons.Add("ep must divide the number of experts and dp * cp");
+                continue;
+              }
+              if (limits.experts % ep != 0) continue;
+              if (ep > 1 && !rules.expert_parallel) {
+                if (fixed.ep) reasons.Add(of_space + " has no expert parallelism");
+                continue;
+              }
+              for (int zero = 0; zero <= (dp * cp > 1 ? 3 : 0); ++zero) {
+                if (!Matches(fixed.zero, zero)) continue;
+                if (!AllowsZero(request, zero, dp * cp, stages > 1)) {
+                  if (fixed.zero) {
+                    reasons.Add((request.target == "deepspeed" ? "DeepSpeed" : of_space) +
+                                " has no ZeRO-" + std::to_string(zero) + " here");
+                  }
+                  continue;
+                }
+                for (const plan::OffloadRatios& offload : WholeOffloads(request, zero)) {
+                  for (const model::OpVariants& ops : variants) {
+                    candidates.push_back({.ops = ops,
+                                          .layout = {.micro_batch = micro_batch,
+                                                     .dp = dp,
+                                                     .tp = tp,
+                                                     .cp = cp,
+                                                     .ep = ep,
+                                                     .sp = sp,
+                                                     .zero = zero,
+                                                     .zero_shard = zero > 0 ? dp * cp : 1},
+                                          .stages = stages,
+                                          .micro_batches = micro_batches,
+                                          .devices = devices,
+                                          .offload = offload});
+                  }
+                }
               }
             }
           }
@@ -185,42 +249,55 @@ void AddCandidates(const PlanRequest& request,
 
 }  // namespace
 
+std::vector<int> ContextDegrees(const PlanRequest& request,
+                                const model::Graph& graph,
+                                int devices) {
+  if (request.fixed.cp) return {*request.fixed.cp};
+  const bool is_long = graph.has_sequence && request.seq_len >= kLeastContextParallel;
+  if (!is_long || !request.space.context_parallel) return {1};
+  std::vector<int> degrees;
+  for (const int cp : Divisors(devices)) {
+    if (cp <= NodeDevices(request.cluster) && SplitsSequence(request, graph, cp)) {
+      degrees.push_back(cp);
+    }
+  }
+  return degrees;
+}
+
 std::vector<cost::Layout> StageLayouts(const PlanRequest& request,
                                        const model::Graph& graph,
                                        int devices,
                                        std::int64_t samples) {
   const TensorLimits limits = LimitsOf(request.model.spec);
   const Fixed& fixed = request.fixed;
-  int node = 1;
-  for (const cluster::NodeGroup& group : request.cluster.groups) {
-    node = std::max(node, group.devices_per_node);
-  }
+  const SpaceRules& rules = request.space;
+  const int node = NodeDevices(request.cluster);
   std::vector<cost::Layout> layouts;
-  const int cp = fixed.cp.value_or(1);
-  if (devices % cp != 0) return layouts;
-  if (cp > 1 &&
-      (!graph.has_sequence || request.seq_len % cp != 0 || request.seq_len / cp % 2 != 0)) {
-    return layouts;
-  }
-  for (const int tp : Divisors(devices / cp)) {
-    if (!Matches(fixed.tp, tp) || !limits.Allows(tp) || (!fixed.tp && tp > node)) continue;
-    const int dp = devices / cp / tp;
-    if (!Matches(fixed.dp, dp) || samples % dp != 0) continue;
-    const int micro_batch = static_cast<int>(samples / dp);
-    if (!Matches(fixed.micro_batch, micro_batch)) continue;
-    for (const bool sp : {false, true}) {
-      if (fixed.sp && *fixed.sp != sp) continue;
-      if (sp && (tp == 1 || !graph.has_sequence || request.seq_len / cp % tp != 0)) continue;
-      for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
-        if (!Matches(fixed.ep, ep) || limits.experts % ep != 0) continue;
-        cost::Layout layout;
-        layout.micro_batch = micro_batch;
-        layout.dp = dp;
-        layout.tp = tp;
-        layout.cp = cp;
-        layout.ep = ep;
-        layout.sp = sp;
-        layouts.push_back(layout);
+  for (const int cp : ContextDegrees(request, graph, devices)) {
+    if (devices % cp != 0 || !SplitsSequence(request, graph, cp)) continue;
+    for (const int tp : Divisors(devices / cp)) {
+      if (!Matches(fixed.tp, tp) || !limits.Allows(tp) || (!fixed.tp && tp > node)) continue;
+      const int dp = devices / cp / tp;
+      if (!Matches(fixed.dp, dp) || samples % dp != 0) continue;
+      const int micro_batch = static_cast<int>(samples / dp);
+      if (!Matches(fixed.micro_batch, micro_batch)) continue;
+      if (micro_batch > rules.most_micro_batch) continue;
+      for (const bool sp : {false, true}) {
+        if (fixed.sp && *fixed.sp != sp) continue;
+        if (sp && !rules.sequence_parallel) continue;
+        if (sp && (tp == 1 || !graph.has_sequence || request.seq_len / cp % tp != 0)) continue;
+        for (const int ep : Divisors(limits.experts > 0 ? dp * cp : 1)) {
+          if (!Matches(fixed.ep, ep) || limits.experts % ep != 0) continue;
+          if (ep > 1 && !rules.expert_parallel) continue;
+          cost::Layout layout;
+          layout.micro_batch = micro_batch;
+          layout.dp = dp;
+          layout.tp = tp;
+          layout.cp = cp;
+          layout.ep = ep;
+          layout.sp = sp;
+          layouts.push_back(layout);
+        }
       }
     }
   }
@@ -236,14 +313,13 @@ std::vector<cost::Layout> ZeroVariants(const PlanRequest& request,
   const int in_node = node_devices / layout.tp;
   for (int zero = 0; zero <= (replicas > 1 ? 3 : 0); ++zero) {
     if (!Matches(request.fixed.zero, zero)) continue;
-    // DeepSpeed's pipeline refuses sharded gradients (users of it meet an assertion).
-    if (request.target == "deepspeed" && has_others && zero >= 2) continue;
+    if (!AllowsZero(request, zero, replicas, has_others)) continue;
     cost::Layout variant = layout;
     variant.zero = zero;
     variant.zero_shard = zero > 0 ? replicas : 1;
     variants.push_back(variant);
     const bool is_apart = in_node > 1 && in_node < replicas && replicas % in_node == 0;
-    if (zero > 0 && is_apart && layout.ep <= in_node) {
+    if (request.space.hybrid_zero && zero > 0 && is_apart && layout.ep <= in_node) {
       variant.zero_shard = in_node;
       variants.push_back(variant);
     }
@@ -254,6 +330,7 @@ std::vector<cost::Layout> ZeroVariants(const PlanRequest& request,
 std::vector<int> MicroBatchCounts(const PlanRequest& request) {
   std::vector<int> counts;
   for (const int count : Divisors(request.global_batch)) {
+    if (request.space.power_of_two_micro_batches && !IsPowerOfTwo(count)) continue;
     if (Matches(request.fixed.micro_batches, count)) counts.push_back(count);
   }
   return counts;
@@ -268,7 +345,7 @@ std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request) {
     variants.push_back(model::UniformVariants(Variant::kSdpa));
   } else {
     variants.push_back(model::UniformVariants(Variant::kFused));
-    if (request.target == "none" || request.target == "palmist") {
+    if (request.space.lean_ops && (request.target == "none" || request.target == "palmist")) {
       variants.push_back(model::UniformVariants(Variant::kLean));
     }
   }

@@ -18,6 +18,7 @@ struct Candidate {
   int stages = 1;
   int micro_batches = 1;
   int devices = 1;  ///< used; the rest of the cluster stays idle
+  plan::OffloadRatios offload;
 };
 
 /// Returns all candidates in a fixed order. Uses all devices where any candidate can, else the
@@ -39,6 +40,14 @@ std::vector<cost::Layout> ZeroVariants(const PlanRequest& request,
                                        const cost::Layout& layout,
                                        int node_devices,
                                        bool has_others);
+
+/// Returns the degrees of context parallelism that the request allows on `devices` devices: the one
+/// that is fixed, else 1, and for sequences of kLeastContextParallel tokens or more every divisor
+/// within a node.
+std::vector<int> ContextDegrees(const PlanRequest& request, const model::Graph& graph, int devices);
+
+/// Shorter sequences gain nothing from context parallelism that tensor parallelism does not give.
+inline constexpr std::int64_t kLeastContextParallel = 16'384;
 
 /// Returns the numbers of micro-batches that the request allows: divisors of the global batch.
 std::vector<int> MicroBatchCounts(const PlanRequest& request);

@@ -171,8 +171,7 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
   const auto add = [&](const StageChoice& choice) {
     if (choice.point.total_s() < most_s_) tried.push_back(choice);
   };
-  const bool may_recompute = request_.fixed.recompute != "none";
-  const bool must_recompute = request_.fixed.recompute == "full";
+  const auto [fewest, most_recomputed] = RecomputeRange(request_, count);
   for (int ops = 0; ops < static_cast<int>(variants_.size()); ++ops) {
     const Costs& costs = CostsOf(shape, ops, place.first_device);
     stage.ops = variants_[static_cast<std::size_t>(ops)];
@@ -203,7 +202,7 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
         return estimate.ExcessBytes() <= 0;
       };
       // The fewest recomputed layers that fit: memory falls with their number.
-      int low = must_recompute ? count : 0, high = may_recompute ? count : 0;
+      int low = fewest, high = most_recomputed;
       cost::StageEstimate estimate;
       bool is_found = fits(low, estimate);
       if (!is_found && high > low && fits(high, estimate)) {
@@ -225,13 +224,16 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
         choice.point = estimate.point;
         choice.tail_s = estimate.optimizer_s;
         add(choice);
-        if (low == (must_recompute ? count : 0)) continue;
+        if (low == fewest) continue;
       }
-      if (request_.fixed.offload != plan::OffloadRatios{} || !request_.searches_offload) continue;
+      if (request_.fixed.offload != plan::OffloadRatios{} ||
+          request_.space.offload != OffloadChoice::kGrid) {
+        continue;
+      }
       // With offload fewer layers do, down to none.
-      const int most = is_found ? low - 1 : (may_recompute ? count : 0);
+      const int most = is_found ? low - 1 : most_recomputed;
       const int step = std::max(1, (most + kOffloadCounts - 1) / kOffloadCounts);
-      for (int recomputed = must_recompute ? count : 0; recomputed <= most; recomputed += step) {
+      for (int recomputed = fewest; recomputed <= most; recomputed += step) {
         const cost::StageTerms terms = terms_of(recomputed);
         if (terms.forward_compute_s + terms.backward_compute_s + terms.forward_serial_s +
                 terms.backward_serial_s >=

@@ -288,7 +288,6 @@ TEST(CliTest, BadValuesOfOptions) {
 }
 
 TEST(CliTest, WhatComesLaterSaysSo) {
-  EXPECT_EQ(ExpectError(With(kPlan, {"--space", "mist"}), 5, "mist").at("kind"), "unavailable");
   EXPECT_EQ(ExpectError(With(kPlan, {"--objective", "cost"}), 5, "cost").at("kind"), "unavailable");
   ExpectError(With(kPlan, {"--space", "all"}), 2, "full");
 }

@@ -14,7 +14,8 @@ namespace {
 
 PlanRequest TinyRequest(std::uint64_t seed) {
   PlanRequest request = test::SmallRequest(seed);
-  request.searches_offload = false;
+  request.space = RulesOf("full");
+  request.space.offload = OffloadChoice::kNone;
   request.top = 1;
   // The search does not know yet how many stages and devices there will be, and counts
   // communicators as though all took part.
@@ -125,7 +126,7 @@ TEST(FullSearchTest, FindsWhatAllPipelinesHold) {
 
 TEST(FullSearchTest, ThreadsDoNotMatter) {
   PlanRequest request = TinyRequest(3);
-  request.searches_offload = true;
+  request.space.offload = OffloadChoice::kGrid;
   const model::Graph graph = model::BuildGraph(request.model.spec);
   FullSearchOptions options;
   options.cutoff_s = 1e6;
@@ -142,7 +143,7 @@ TEST(FullSearchTest, ThreadsDoNotMatter) {
 TEST(FullSearchTest, OffloadMakesRoom) {
   PlanRequest request = test::RequestFor("llama-2-7b", "l4-1x2", 2048, 2);
   EXPECT_EQ(FindPlan(request).outcome, Outcome::kInfeasible);
-  request.space = "full";
+  request.space = RulesOf("full");
   const PlanResult result = FindPlan(request);
   ASSERT_EQ(result.outcome, Outcome::kOptimal);
   EXPECT_TRUE(result.plans.front().predicted->fits);
