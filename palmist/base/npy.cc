@@ -169,22 +169,17 @@ Result<std::pair<std::string_view, std::string_view>> SplitHeader(std::string_vi
   return std::pair(bytes.substr(0, length), bytes.substr(length));
 }
 
-}  // namespace
+/// What a file's header says.
+struct Layout {
+  NpyType type = NpyType::kFloat32;
+  std::vector<std::int64_t> shape;
+  std::size_t data_offset = 0;
+  std::int64_t data_bytes = 0;
+};
 
-std::size_t NpyItemSize(NpyType type) { return Row(type).size; }
-
-const char* ToString(NpyType type) { return Row(type).name; }
-
-void NpyArray::RequireType(NpyType expected) const {
-  if (type == expected) return;
-  throw InputError(
-      {}, fmt::format("expected an array of type {}, got {}", ToString(expected), ToString(type)));
-}
-
-Result<NpyArray> ParseNpy(std::string_view bytes) {
+Result<Layout> ReadLayout(std::string_view bytes) {
   PALMIST_ASSIGN_OR_RETURN(const auto parts, SplitHeader(bytes));
-  const std::string_view data = parts.second;
-  PALMIST_ASSIGN_OR_RETURN(const Header header, HeaderParser(parts.first).Parse());
+  PALMIST_ASSIGN_OR_RETURN(Header header, HeaderParser(parts.first).Parse());
   if (header.type.empty() || !header.fortran_order || !header.shape) {
     return Bad("the header lacks one of descr, fortran_order and shape");
   }
@@ -197,17 +192,43 @@ Result<NpyArray> ParseNpy(std::string_view bytes) {
     return Bad("it is in Fortran order; save numpy.ascontiguousarray(array) instead");
   }
   const Result<std::int64_t> size = ByteCount(*header.shape, row->size);
-  if (!size.ok() || *size != static_cast<std::int64_t>(data.size())) {
-    return Bad(fmt::format("its shape needs {} bytes of data, it has {}",
-                           size.ok() ? std::to_string(*size) : "more than 2^63",
-                           data.size()));
+  if (!size.ok()) {
+    return Bad(fmt::format("its shape needs more than 2^63 bytes of data, it has {}",
+                           parts.second.size()));
+  }
+  return Layout{row->type, *std::move(header.shape), bytes.size() - parts.second.size(), *size};
+}
+
+}  // namespace
+
+std::size_t NpyItemSize(NpyType type) { return Row(type).size; }
+
+const char* ToString(NpyType type) { return Row(type).name; }
+
+void NpyArray::RequireType(NpyType expected) const {
+  if (type == expected) return;
+  throw InputError(
+      {}, fmt::format("expected an array of type {}, got {}", ToString(expected), ToString(type)));
+}
+
+Result<std::uint64_t> NpyFileBytes(std::string_view start) {
+  PALMIST_ASSIGN_OR_RETURN(const Layout layout, ReadLayout(start));
+  return layout.data_offset + static_cast<std::uint64_t>(layout.data_bytes);
+}
+
+Result<NpyArray> ParseNpy(std::string_view bytes) {
+  PALMIST_ASSIGN_OR_RETURN(Layout layout, ReadLayout(bytes));
+  const std::string_view data = bytes.substr(layout.data_offset);
+  if (layout.data_bytes != static_cast<std::int64_t>(data.size())) {
+    return Bad(
+        fmt::format("its shape needs {} bytes of data, it has {}", layout.data_bytes, data.size()));
   }
   const auto is_boolean = [](char c) { return c == 0 || c == 1; };
-  if (row->type == NpyType::kBool && !std::all_of(data.begin(), data.end(), is_boolean)) {
+  if (layout.type == NpyType::kBool && !std::all_of(data.begin(), data.end(), is_boolean)) {
     return Bad("expected booleans to be 0 or 1");
   }
   const auto raw = std::as_bytes(std::span(data));
-  return NpyArray{row->type, *header.shape, {raw.begin(), raw.end()}};
+  return NpyArray{layout.type, std::move(layout.shape), {raw.begin(), raw.end()}};
 }
 
 std::string WriteNpy(const NpyArray& array) {

@@ -67,6 +67,10 @@ NpyArray MakeNpyArray(std::vector<std::int64_t> shape, std::span<const T> values
 /// `bytes` has.
 Result<NpyArray> ParseNpy(std::string_view bytes);
 
+/// Returns how many bytes the file that begins with `start` has by its header, or an input error as
+/// ParseNpy's. @pre `start` holds the whole header: 65 548 bytes do
+Result<std::uint64_t> NpyFileBytes(std::string_view start);
+
 /// Returns the file of `array`, version 1.0, its data aligned to 64 bytes.
 /// @throws Error kInternal where shape and data differ.
 std::string WriteNpy(const NpyArray& array);

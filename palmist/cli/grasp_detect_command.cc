@@ -451,9 +451,8 @@ void AddGraspDetectCommand(CLI::App& app, Context& context) {
       "--hand-eye", arguments->hand_eye, "the camera's pose in the robot's base: grasps are in it");
   command->add_option("--top", arguments->top, "so many grasps at most")
       ->check(CLI::Range(1, 100000));
-  command->add_option("--seed", arguments->seed, "of random orientations")
-      ->check(CLI::NonNegativeNumber);
-  command->add_option("--threads", arguments->threads, "threads")->check(CLI::Range(1, 4096));
+  command->add_option("--seed", arguments->seed, "of random orientations")->check(IsSeed());
+  command->add_option("--threads", arguments->threads, "threads")->check(IsThreadCount());
   command->add_option(
       "-o,--output", arguments->output, "write grasps: .npy, .json, or .ply with the scene");
   command->add_option("--view", arguments->view, "write a page that shows them in 3D");

@@ -115,11 +115,11 @@ void AddGraspEvalCommand(CLI::App& app, Context& context) {
   command
       ->add_option("--mode", arguments->mode, "compat: the public numbers; strict: exact contacts")
       ->check(CLI::IsMember({"compat", "strict", "both"}));
-  command->add_option("--jobs", arguments->options.threads, "threads")->check(CLI::Range(1, 4096));
+  command->add_option("--jobs", arguments->options.threads, "threads")->check(IsThreadCount());
   command->add_option("--resume",
                       arguments->options.results,
                       "a folder that keeps finished scenes for the next run");
-  command->add_option("--seed", arguments->options.seed, "of the bootstrap");
+  command->add_option("--seed", arguments->options.seed, "of the bootstrap")->check(IsSeed());
   command->add_option("-o,--output", arguments->output, "write the whole result as JSON");
   command->add_option("--golden", arguments->golden, "check this build against golden vectors");
 }

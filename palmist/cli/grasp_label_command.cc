@@ -193,7 +193,7 @@ void AddGraspLabelCommand(CLI::App& app, Context& context) {
   command->add_option("--angles", label.angles, "turns about the approach, over half a turn");
   command->add_option("--depths", label.depths, "finger depths of 1 cm, 2 cm and so on");
   command->add_option("--spacing", arguments->spacing_mm, "of grasp points on the surface, in mm");
-  command->add_option("--threads", label.threads, "threads")->check(CLI::Range(1, 4096));
+  command->add_option("--threads", label.threads, "threads")->check(IsThreadCount());
 }
 
 }  // namespace palmist::cli

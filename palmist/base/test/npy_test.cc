@@ -140,5 +140,14 @@ TEST(Npy, WriterRefusesAShapeThatLies) {
   EXPECT_THROW(WriteNpy(MakeNpyArray<float>({2}, std::vector<float>{1})), Error);
 }
 
+TEST(NpyFileBytesTest, AreThoseOfTheWholeFile) {
+  const std::vector<float> values(6, 1.5F);
+  const std::string file = WriteNpy(MakeNpyArray<float>({2, 3}, values));
+  EXPECT_EQ(NpyFileBytes(file).value(), file.size());
+  EXPECT_EQ(NpyFileBytes(file.substr(0, file.size() - 24)).value(), file.size());
+  EXPECT_FALSE(NpyFileBytes(file.substr(0, 40)).ok());
+  EXPECT_FALSE(NpyFileBytes("no array").ok());
+}
+
 }  // namespace
 }  // namespace palmist

@@ -137,6 +137,27 @@ TEST_F(GraspCliTest, BadInputSaysHowToMendIt) {
   expect({"grasp", "detect", "--dpeth", "x"}, 2, "--depth");
 }
 
+TEST_F(GraspCliTest, NumbersOutOfRangeNameTheOption) {
+  const auto expect = [](const std::vector<std::string>& arguments, const std::string& option) {
+    const Ran outcome = Call(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.out;
+    EXPECT_THAT(outcome.err, HasSubstr(option));
+    EXPECT_THAT(outcome.err, HasSubstr("expected a whole number from"));
+  };
+  const std::vector<std::string> eval = {"grasp", "eval", "--data", "x", "--dump", "y"};
+  const std::vector<std::string> label = {"grasp", "label", "--data", "x"};
+  for (const char* seed : {"-1", "9223372036854775808", "99999999999999999999999", "1e3", "0.5"}) {
+    expect(With(eval, {"--seed", seed}), "--seed");
+    expect(Detect("depth.png", {"--seed", seed}), "--seed");
+  }
+  for (const char* threads : {"0", "-1", "1025", "4294967297"}) {
+    expect(With(eval, {"--jobs", threads}), "--jobs");
+    expect(With(label, {"--threads", threads}), "--threads");
+    expect(Detect("depth.png", {"--threads", threads}), "--threads");
+  }
+  EXPECT_EQ(Call(Detect("depth.png", {"--seed", "9223372036854775807", "--threads", "2"})).code, 0);
+}
+
 TEST_F(GraspCliTest, OutputsDoNotReplaceInputs) {
   const auto fails_with = [&](std::vector<std::string> more, const std::string& text) {
     const Ran ran = Call(Detect("depth.npy", std::move(more)));

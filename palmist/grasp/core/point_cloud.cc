@@ -118,6 +118,16 @@ std::optional<Plane> PlaneThrough(const Vector3d& a, const Vector3d& b, const Ve
   return Plane{unit, unit.dot(a)};
 }
 
+/// Returns after how many rounds one had three points of a plane with this share of all, but for
+/// one case in a million; a few more, since three noisy points may lie badly. Source: M. Fischler,
+/// R. Bolles, Random sample consensus, 1981, section II.B.
+double RoundsEnough(double share) {
+  constexpr double kMissed = 1e-6;
+  constexpr double kFewest = 50;
+  // Infinite for a share of nearly 0, 0 for one of 1.
+  return std::max(kFewest, std::log(kMissed) / std::log1p(-share * share * share));
+}
+
 /// Returns the plane of least squared distances to the points of `plane`, or `plane` itself where
 /// they do not span one.
 Plane Refit(const Points& points, const Plane& plane, double inlier_m) {
@@ -220,7 +230,8 @@ std::optional<Plane> FitPlane(std::span<const Vector3d> points, const PlaneOptio
   const auto random_point = [&] { return sample.col(rng.Integer(sample.cols())); };
   std::optional<Plane> best;
   Eigen::Index best_inliers = 0;
-  for (int round = 0; round < options.rounds; ++round) {
+  double rounds = options.rounds;
+  for (int round = 0; round < rounds; ++round) {
     const Vector3d a = random_point();
     const Vector3d b = random_point();
     const Vector3d c = random_point();
@@ -230,6 +241,8 @@ std::optional<Plane> FitPlane(std::span<const Vector3d> points, const PlaneOptio
     if (inliers > best_inliers) {
       best = plane;
       best_inliers = inliers;
+      const double share = static_cast<double>(inliers) / static_cast<double>(sample.cols());
+      rounds = std::min(rounds, RoundsEnough(share));
     }
   }
   if (!best) return std::nullopt;

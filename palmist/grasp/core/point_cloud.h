@@ -58,7 +58,7 @@ struct Plane {
 struct PlaneOptions {
   double inlier_m = 0.01;  ///< a point this near belongs to the plane
   double min_share = 0.1;  ///< of all points; with fewer there is no plane
-  int rounds = 500;        ///< of RANSAC
+  int rounds = 500;        ///< of RANSAC at most; fewer where a plane has most points
   std::uint64_t seed = 0;
   int max_points = 20000;  ///< fitted on this many at most, taken evenly
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "palmist/base/file.h"
+#include "palmist/base/hash.h"
 #include "palmist/base/interrupt.h"
 #include "palmist/base/json.h"
 #include "palmist/base/progress.h"
@@ -24,7 +25,7 @@ using Json = nlohmann::json;
 
 /// The layout of the files of scenes' results, and the rules behind their numbers. To be raised
 /// when one of them changes.
-constexpr int kSceneFileVersion = 2;
+constexpr int kSceneFileVersion = 3;
 
 /// What is evaluated of a frame, by rule and whether collisions are removed.
 std::vector<FrameOptions> Variants(const std::vector<ContactRule>& rules) {
@@ -112,20 +113,20 @@ std::optional<SceneRecord> ReadRecord(const std::string& path,
   }
 }
 
-/// A hash of bytes: FNV-1a with 64 bits.
-/// Source: G. Fowler, L. Noll, K.-P. Vo, the FNV hash (draft-eastlake-fnv).
-class Hash {
- public:
-  void Add(std::string_view bytes) {
-    for (const char c : bytes) {
-      state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    }
-  }
-  std::string Hex() const { return fmt::format("{:016x}", state_); }
+/// Adds a file's bytes; one that is missing counts as such: who needs it names it.
+void AddContent(const std::string& path, Fnv1a& hash) {
+  const Result<std::string> bytes = ReadFile(path);
+  hash.Add(fmt::format(";{}:", bytes.ok() ? static_cast<std::int64_t>(bytes->size()) : -1));
+  if (bytes.ok()) hash.Add(*bytes);
+}
 
- private:
-  std::uint64_t state_ = 0xcbf29ce484222325;
-};
+/// Adds the size and the time of change of a file that is too large to read for a key.
+void AddStamp(const std::string& path, Fnv1a& hash) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(path, error);
+  const auto changed = std::filesystem::last_write_time(path, error);
+  hash.Add(error ? ";none" : fmt::format(";{}@{}", bytes, changed.time_since_epoch().count()));
+}
 
 using Models = std::map<int, std::shared_ptr<const ObjectModel>>;
 
@@ -233,18 +234,30 @@ class Evaluation {
     return fmt::format("{}/scene_{:04}_{}.json", options_.results, scene, options_.camera);
   }
 
-  /// Identifies what a scene's result depends on, but for the dataset's content.
+  /// Identifies what a scene's result depends on: grasps and the dataset's small files by content,
+  /// models by size and time of change.
   std::string KeyOf(int scene, const std::vector<int>& frames) const {
-    Hash hash;
-    hash.Add(fmt::format("{};{};{};", kSceneFileVersion, dataset_.paths().root, scene));
+    Fnv1a hash;
+    const DatasetPaths& paths = dataset_.paths();
+    hash.Add(fmt::format("{};{};{};", kSceneFileVersion, paths.root, scene));
     for (const ContactRule rule : options_.rules) hash.Add(ToString(rule));
     for (const int frame : frames) {
       const std::string bytes =
           ReadFile(DumpPath(options_.dump, {scene, options_.camera, frame})).value();
       hash.Add(fmt::format(";{}:{};", frame, bytes.size()));
       hash.Add(bytes);
+      AddContent(paths.Annotation({scene, options_.camera, frame}), hash);
     }
-    return hash.Hex();
+    AddContent(paths.ObjectIds(scene), hash);
+    AddContent(paths.Camera0WrtTable(scene, options_.camera), hash);
+    AddContent(paths.CameraPoses(scene, options_.camera), hash);
+    const std::vector<int> ids = dataset_.ObjectIds(scene).value();
+    for (const int id : std::set<int>(ids.begin(), ids.end())) {
+      hash.Add(fmt::format(";{}", id));
+      AddStamp(paths.ModelPly(id), hash);
+      AddStamp(paths.ModelSdf(id), hash);
+    }
+    return fmt::format("{:016x}", hash.value());
   }
 
   SceneRecord EvaluateOrReuse(int scene, const std::vector<int>& frames, Progress& progress) {

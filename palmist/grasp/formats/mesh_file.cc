@@ -132,6 +132,9 @@ Result<TriangleMesh> ParseStl(std::string_view bytes) {
   return Finish(mesh);
 }
 
+/// In all copies of meshes but the first of each.
+constexpr std::int64_t kMaxCopiedTriangles = 1'000'000;
+
 /// Elements nested more deeply are refused: assimp calls itself for each.
 constexpr int kMaxDaeDepth = 100;
 
@@ -331,13 +334,24 @@ Result<TriangleMesh> ParseDae(std::string_view bytes) {
     return Bad(Printable(importer.GetErrorString()));
   }
   TriangleMesh mesh;
+  // A few words make a copy of a mesh, however large it is: copies have a bound of their own.
+  std::vector<bool> is_placed(scene->mNumMeshes, false);
+  std::int64_t copied = 0;
   std::vector<std::pair<const aiNode*, aiMatrix4x4>> nodes = {{scene->mRootNode, aiMatrix4x4()}};
   while (!nodes.empty()) {
     const auto [node, parent] = nodes.back();
     nodes.pop_back();
     const aiMatrix4x4 transform = parent * node->mTransformation;
     for (unsigned i = 0; i < node->mNumMeshes; ++i) {
-      PALMIST_RETURN_IF_ERROR(AddMesh(*scene->mMeshes[node->mMeshes[i]], transform, mesh));
+      const unsigned number = node->mMeshes[i];
+      const aiMesh& part = *scene->mMeshes[number];
+      if (is_placed[number]) copied += std::max(part.mNumFaces, part.mNumVertices / 3);
+      is_placed[number] = true;
+      if (copied > kMaxCopiedTriangles) {
+        return Bad(fmt::format("expected at most {} triangles in copies of its meshes",
+                               kMaxCopiedTriangles));
+      }
+      PALMIST_RETURN_IF_ERROR(AddMesh(part, transform, mesh));
     }
     for (unsigned i = node->mNumChildren; i-- > 0;) {
       nodes.emplace_back(node->mChildren[i], transform);

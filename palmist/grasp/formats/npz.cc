@@ -4,10 +4,7 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "palmist/base/text.h"
@@ -33,13 +30,6 @@ constexpr std::uint16_t kDeflated = 8;
 constexpr std::uint16_t kEncryptedFlag = 1;
 constexpr std::uint32_t kInZip64 = 0xffffffff;  // "See the ZIP64 field".
 constexpr std::string_view kNpyEnding = ".npy";
-constexpr std::array kNpyTypes = {NpyType::kFloat32,
-                                  NpyType::kFloat64,
-                                  NpyType::kInt32,
-                                  NpyType::kInt64,
-                                  NpyType::kUint8,
-                                  NpyType::kUint16,
-                                  NpyType::kBool};
 
 Error Bad(const std::string& message) { return InputError({}, "bad .npz file: " + message); }
 
@@ -139,63 +129,16 @@ Result<std::vector<Member>> ListMembers(std::string_view bytes) {
   return members;
 }
 
-/// Returns how many bytes the .npy file that begins with `start` has by its header, or nothing
-/// where it has no shape or none of our types.
-std::optional<std::uint64_t> NpyFileBytes(std::string_view start) {
-  constexpr std::size_t kMajorOffset = 6, kLengthOffset = 8, kLengthEnd = 12;
-  if (start.size() < kLengthEnd) return std::nullopt;
-  const bool is_short = start[kMajorOffset] == 1;
-  const std::uint64_t length = is_short ? LoadAs<std::uint16_t>(start.data() + kLengthOffset)
-                                        : LoadAs<std::uint32_t>(start.data() + kLengthOffset);
-  const std::size_t header_offset = is_short ? kLengthEnd - 2 : kLengthEnd;
-  const std::string_view header = Slice(start, header_offset, length);
-  // Returns the text between two marks after a key, of which the last counts, as in ParseNpy.
-  const auto value_of = [&](std::string_view key, std::string_view begin, std::string_view end) {
-    std::string_view rest = header.substr(std::min(header.rfind(key), header.size()));
-    rest.remove_prefix(std::min(rest.find(':'), rest.size()));
-    rest.remove_prefix(std::min(rest.find_first_of(begin), rest.size()));
-    if (rest.empty()) return rest;
-    rest.remove_prefix(1);
-    return rest.substr(0, rest.find_first_of(end));
-  };
-  const std::string_view type = value_of("descr", "'\"", "'\"");
-  const auto known = std::find_if(kNpyTypes.begin(), kNpyTypes.end(), [&](NpyType candidate) {
-    return type == ToString(candidate);
-  });
-  if (known == kNpyTypes.end() || header.find('(') == std::string_view::npos) return std::nullopt;
-  auto bytes = static_cast<std::int64_t>(NpyItemSize(*known));
-  std::string_view shape = value_of("shape", "(", ")");
-  while (!shape.empty()) {
-    std::string_view part = shape.substr(0, shape.find(','));
-    shape.remove_prefix(std::min(part.size() + 1, shape.size()));
-    const std::string_view word = TakeWord(part);
-    if (word.empty()) continue;
-    std::int64_t extent = 0;
-    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), extent);
-    if (status != std::errc() || end != word.data() + word.size() || extent < 0) {
-      return std::nullopt;
-    }
-    const Result<std::int64_t> product = CheckedMul(bytes, extent);
-    if (!product.ok()) return std::nullopt;
-    bytes = *product;
-  }
-  return header_offset + length + static_cast<std::uint64_t>(bytes);
-}
-
 /// Checks that the plain size of a deflated member is what its .npy header says.
 Result<void> CheckPlainSize(std::string_view packed, std::uint64_t plain_bytes) {
   // Enough for the longest header that ParseNpy takes.
   constexpr std::uint64_t kStartBytes = 12 + 64 * 1024;
   const std::string start =
       InflateStart(packed, Wrapping::kNone, std::min(kStartBytes, plain_bytes));
-  const std::optional<std::uint64_t> npy_bytes = NpyFileBytes(start);
-  if (!npy_bytes) {
-    const auto parsed = ParseNpy(start);
-    return parsed.ok() ? Bad("its .npy header cannot be read") : parsed.error();
-  }
-  if (*npy_bytes == plain_bytes) return {};
+  PALMIST_ASSIGN_OR_RETURN(const std::uint64_t npy_bytes, NpyFileBytes(start));
+  if (npy_bytes == plain_bytes) return {};
   return Bad(fmt::format(
-      "its .npy header makes {} bytes, the ZIP directory says {}", *npy_bytes, plain_bytes));
+      "its .npy header makes {} bytes, the ZIP directory says {}", npy_bytes, plain_bytes));
 }
 
 Result<NpyArray> ReadMember(std::string_view bytes, const Member& member) {

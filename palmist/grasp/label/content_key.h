@@ -4,38 +4,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <type_traits>
 
+#include "palmist/base/hash.h"
 #include "palmist/grasp/core/mesh.h"
 #include "palmist/grasp/core/signed_distance_grid.h"
 #include "palmist/grasp/label/label.h"
 
 namespace palmist::grasp {
 
-/// A hash of numbers in their order: FNV-1a with 64 bits over their bytes.
-/// Source: G. Fowler, L. Noll, K.-P. Vo, the FNV hash (draft-eastlake-fnv).
+/// A hash of the bytes of numbers, in their order.
 class ContentKey {
  public:
   template <typename T>
   requires std::is_arithmetic_v<T>
-  void Add(T number) { AddBytes({reinterpret_cast<const char*>(&number), sizeof(number)}); }
+  void Add(T number) { hash_.Add({reinterpret_cast<const char*>(&number), sizeof(number)}); }
   template <typename T, std::size_t N>
   requires std::is_arithmetic_v<std::remove_const_t<T>>
   void Add(std::span<T, N> numbers) {
-    AddBytes({reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()});
+    hash_.Add({reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes()});
   }
 
-  std::int64_t value() const { return static_cast<std::int64_t>(state_); }
+  std::int64_t value() const { return static_cast<std::int64_t>(hash_.value()); }
 
  private:
-  void AddBytes(std::string_view bytes) {
-    for (const char c : bytes) {
-      state_ = (state_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-    }
-  }
-
-  std::uint64_t state_ = 0xcbf29ce484222325;
+  Fnv1a hash_;
 };
 
 /// Returns the key of a model: its vertices and triangles, and its signed distances unless null.

@@ -153,8 +153,9 @@ Result<bool> LabelScene(const Dataset& dataset, int scene, ObjectCache& cache, i
   const std::string folder = std::filesystem::path(path).parent_path().string();
   std::filesystem::create_directories(folder, error);
   if (error) return InputError(folder, "cannot be made: " + error.message());
-  const SceneLabels labels = {
-      poses.objects, SceneCollisions(placed, poses.table_C, threads), poses.key.value()};
+  PALMIST_ASSIGN_OR_RETURN(std::vector<CollisionFlags> collides,
+                           SceneCollisions(placed, poses.table_C, threads));
+  const SceneLabels labels = {poses.objects, std::move(collides), poses.key.value()};
   PALMIST_RETURN_IF_ERROR(WriteSceneLabels(path, labels));
   return true;
 }

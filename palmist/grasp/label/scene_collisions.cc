@@ -9,6 +9,7 @@
 #include <numbers>
 #include <utility>
 
+#include "palmist/base/interrupt.h"
 #include "palmist/base/thread_pool.h"
 #include "palmist/grasp/core/anchors.h"
 #include "palmist/grasp/core/gripper.h"
@@ -67,7 +68,7 @@ CollisionFlags CollisionsOf(const ObjectLabels& labels,
   if (labels.grasps.empty()) first.clear();
   const auto label_points = [&](std::int64_t begin, std::int64_t end, int) {
     GripperCells cells(others_O, options.depths, options.max_width_m);
-    for (std::int64_t run = begin; run < end; ++run) {
+    for (std::int64_t run = begin; run < end && !InterruptRequested(); ++run) {
       const std::size_t last =
           static_cast<std::size_t>(run) + 1 < first.size() ? first[run + 1] : labels.grasps.size();
       int view = -1, angle = -1;
@@ -108,9 +109,9 @@ CollisionFlags CollisionsOf(const ObjectLabels& labels,
 
 }  // namespace
 
-std::vector<CollisionFlags> SceneCollisions(std::span<const PlacedObject> objects,
-                                            const std::optional<Plane>& table_C,
-                                            int threads) {
+Result<std::vector<CollisionFlags>> SceneCollisions(std::span<const PlacedObject> objects,
+                                                    const std::optional<Plane>& table_C,
+                                                    int threads) {
   std::vector<CollisionFlags> collides;
   for (std::size_t i = 0; i < objects.size(); ++i) {
     std::optional<Plane> table_O;
@@ -121,6 +122,7 @@ std::vector<CollisionFlags> SceneCollisions(std::span<const PlacedObject> object
     }
     collides.push_back(
         CollisionsOf(*objects[i].labels, Surroundings(objects, i), table_O, threads));
+    if (InterruptRequested()) return Error(ErrorKind::kInterrupted, "stopped by a signal");
   }
   return collides;
 }

@@ -26,10 +26,11 @@ using CollisionFlags = std::vector<std::uint8_t>;
 
 /// Returns the flags of each object: whether the gripper, open as the label says, has a point of
 /// another object in a finger or in the palm, or is not wholly above the table.
+/// An error (interrupted) once a signal asked to stop.
 /// @pre all have labels; the table's normal points up
-std::vector<CollisionFlags> SceneCollisions(std::span<const PlacedObject> objects,
-                                            const std::optional<Plane>& table_C,
-                                            int threads);
+Result<std::vector<CollisionFlags>> SceneCollisions(std::span<const PlacedObject> objects,
+                                                    const std::optional<Plane>& table_C,
+                                                    int threads);
 
 /// The flags of a scene, in the order of its annotation.
 struct SceneLabels {

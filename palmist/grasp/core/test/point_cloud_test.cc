@@ -223,6 +223,18 @@ TEST(FitPlaneTest, TheSameSeedGivesTheSamePlane) {
   EXPECT_EQ(first.offset_m, second.offset_m);
 }
 
+TEST(FitPlaneTest, EndsWhereMoreRoundsWouldNotHelp) {
+  Rng rng(11);
+  const Plane table{Vector3d::UnitZ(), -1};
+  std::vector<Vector3d> points = PlanePoints(rng, table, 2000, 0.002);
+  const std::vector<Vector3d> clutter = RandomPoints(rng, 1000);
+  points.insert(points.end(), clutter.begin(), clutter.end());
+  // All of these rounds would take hours.
+  const Plane plane = FitPlane(points, {.rounds = 1'000'000'000}).value();
+  EXPECT_GT(std::abs(plane.normal.z()), std::cos(0.003));
+  EXPECT_NEAR(std::abs(plane.offset_m), 1, 0.001);
+}
+
 TEST(FitPlaneTest, ThereMayBeNone) {
   Rng rng(9);
   EXPECT_FALSE(FitPlane(RandomPoints(rng, 2000), {.min_share = 0.2}));

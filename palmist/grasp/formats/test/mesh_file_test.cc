@@ -211,7 +211,8 @@ TEST(MeshFile, RefusesHugeMeshesOfManyInstances) {
   std::string one_part = dae;
   one_part.replace(one_part.find("<triangles count=\"1\""), 20, "<triangles count=\"1001\"");
   one_part.insert(one_part.find("</p>"), corners);
-  EXPECT_THAT(Message(ParseMesh(one_part, ".dae")), HasSubstr("at most 10000000 triangles"));
+  EXPECT_THAT(Message(ParseMesh(one_part, ".dae")),
+              HasSubstr("at most 1000000 triangles in copies"));
 }
 
 TEST(MeshFile, JoinsVerticesAcrossTheMeshesOfCollada) {

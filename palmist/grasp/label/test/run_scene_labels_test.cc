@@ -98,7 +98,7 @@ TEST_F(RunSceneLabelsTest, WritesTheFlagsOfAllScenes) {
   }
   const Vector3d normal_C = X_TC().linear().transpose() * Vector3d::UnitZ();
   const Plane table_C{normal_C, normal_C.dot(X_TC().inverse().translation())};
-  const auto expected = SceneCollisions(placed, table_C, 1);
+  const auto expected = SceneCollisions(placed, table_C, 1).value();
   for (std::size_t i = 0; i < 2; ++i) {
     ASSERT_EQ(scene.collides[i].size(), expected[i].size());
     std::size_t differ = 0;

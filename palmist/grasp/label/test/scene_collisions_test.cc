@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
+
+#include "palmist/base/interrupt.h"
 #include "palmist/grasp/contact/signed_distance.h"
 #include "palmist/grasp/core/gripper.h"
 #include "palmist/grasp/core/mesh_shapes.h"
@@ -72,7 +76,7 @@ TEST_F(SceneCollisionsTest, AreThoseOfEachPointAndCorner) {
   const Plane table_C{normal_C, normal_C.dot(X_CT * Vector3d(0.02, 0, -0.002))};
   for (const bool has_table : {false, true}) {
     const std::optional<Plane> plane = has_table ? std::optional(table_C) : std::nullopt;
-    const auto flags = SceneCollisions(scene, plane, 1);
+    const auto flags = SceneCollisions(scene, plane, 1).value();
     ASSERT_EQ(flags.size(), 2U);
     for (const std::size_t self : {0, 1}) {
       ASSERT_EQ(flags[self].size(), labels_.grasps.size());
@@ -94,12 +98,25 @@ TEST_F(SceneCollisionsTest, AreThoseOfEachPointAndCorner) {
 
 TEST_F(SceneCollisionsTest, FarObjectsDoNotMatterAndThreadsNeither) {
   const std::vector<PlacedObject> far = {At({0, 0, 1}), At({0.5, 0, 1})};
-  for (const CollisionFlags& flags : SceneCollisions(far, std::nullopt, 2)) {
+  const std::vector<CollisionFlags> apart = SceneCollisions(far, std::nullopt, 2).value();
+  for (const CollisionFlags& flags : apart) {
     EXPECT_EQ(flags, CollisionFlags(labels_.grasps.size(), 0));
   }
   const std::vector<PlacedObject> near = {At({0, 0, 0.025}), At({0.07, 0.01, 0.025})};
   const Plane table{Vector3d::UnitZ(), 0};
-  EXPECT_EQ(SceneCollisions(near, table, 1), SceneCollisions(near, table, 2));
+  EXPECT_EQ(SceneCollisions(near, table, 1).value(), SceneCollisions(near, table, 2).value());
+}
+
+TEST_F(SceneCollisionsTest, ASignalStopsWithinTheScene) {
+  // In a child process, so that the signal does not reach the next test.
+  const std::vector<PlacedObject> scene = {At({0, 0, 0.025}), At({0.07, 0.01, 0.025})};
+  const auto stop = [&] {
+    InstallInterruptHandler();
+    std::raise(SIGINT);
+    const auto flags = SceneCollisions(scene, std::nullopt, 2);
+    std::_Exit(!flags.ok() && flags.error().kind() == ErrorKind::kInterrupted ? 0 : 1);
+  };
+  EXPECT_EXIT(stop(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST_F(SceneCollisionsTest, AreWrittenAndRead) {

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <numbers>
+#include <regex>
 #include <string>
+#include <vector>
 
+#include "palmist/base/file.h"
 #include "palmist/base/rng.h"
 #include "palmist/grasp/core/analytic_scene.h"
+#include "tests/support/source_files.h"
 
 namespace palmist::grasp {
 namespace {
@@ -455,6 +460,78 @@ TEST(UsersGraspingRows, Row08_NoGraspInCollisionWithWhatIsSeen) {
     }
     EXPECT_LT(touched, options.fas.collision_points + 1);  // one more for a point on a border
   }
+}
+
+/// Returns the lines of files that match, each with its path.
+std::vector<std::string> LinesWith(const std::regex& pattern,
+                                   const std::vector<std::string>& paths) {
+  std::vector<std::string> found;
+  for (const std::string& path : paths) {
+    const std::string text = ReadFile(path).value();
+    for (auto at = std::sregex_iterator(text.begin(), text.end(), pattern);
+         at != std::sregex_iterator();
+         ++at) {
+      found.push_back(path + ": " + at->str());
+    }
+  }
+  return found;
+}
+
+const std::string kRoot = PALMIST_SOURCE_DIR;
+
+std::vector<std::string> GraspSources() {
+  return test::FilesBelow(kRoot + "/palmist/grasp", {".cc", ".h", ".cu", ".cuh", "CMakeLists.txt"});
+}
+
+TEST(UsersGraspingRows, Row14_NoCudaToCompileAndAnAnswerInTime) {
+  // graspnet-baseline#131, MinkowskiEngine#543, #621, #632: operators that do not compile.
+  EXPECT_GT(GraspSources().size(), 100U);
+  EXPECT_TRUE(test::FilesBelow(kRoot + "/palmist/grasp", {".cu", ".cuh"}).empty());
+  const std::regex cuda(R"(cuda_runtime|cuda\.h|CUDAToolkit|LANGUAGES[^)]*CUDA|torch/)",
+                        std::regex::icase);
+  std::vector<std::string> sources = GraspSources();
+  std::erase(sources, kRoot + "/palmist/grasp/search/test/detect_test.cc");  // this pattern
+  EXPECT_EQ(LinesWith(cuda, sources), std::vector<std::string>());
+  EXPECT_TRUE(std::regex_search("find_package(CUDAToolkit REQUIRED)", cuda));
+  // contact_graspnet#9: 45 s without a GPU, 0.28 s with one. A tenth of the former is asked, for
+  // slow machines and sanitizers: usual is below 0.1 s.
+  const Intrinsics camera = LoadIntrinsics("realsense", 1280, 720).value();
+  const DepthImage depth = RenderTable(camera);
+  ThreadPool pool(1);
+  double least_s = 1e9;
+  for (int round = 0; round < 3; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_FALSE(DetectWithOrientations(depth, camera, {}, pool).value().grasps.empty());
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    least_s = std::min(least_s, took.count());
+  }
+  EXPECT_LT(least_s, 4.5);
+}
+
+TEST(UsersGraspingRows, Row15_NothingIsTiedToTheMachineItWasBuiltOn) {
+  // anygrasp_sdk#137, #141: no aarch64; gpd#103, #142: crashes of -march=native.
+  const std::regex native(R"(-m(arch|tune|cpu)=native|-x ?Host|/arch:)");
+  std::vector<std::string> builds =
+      test::FilesBelow(kRoot + "/palmist", {"CMakeLists.txt", ".cmake"});
+  for (const std::string& path : test::FilesBelow(kRoot + "/cmake", {".cmake", ".in"})) {
+    builds.push_back(path);
+  }
+  for (const char* name : {"CMakeLists.txt", "CMakePresets.json", "Makefile", "pyproject.toml"}) {
+    builds.push_back(kRoot + "/" + name);
+  }
+  EXPECT_GT(builds.size(), 20U);
+  EXPECT_EQ(LinesWith(native, builds), std::vector<std::string>());
+  EXPECT_TRUE(std::regex_search("add_compile_options(-march=native)", native));
+  // Intrinsics and assembly of one processor. Vectors are those of the compiler.
+  const std::regex of_one_processor(
+      R"([a-z]*intrin\.h|arm_(neon|sve)\.h|\b_mm(256|512)?_\w+|\bv(ld|st)1q?_\w+|)"
+      R"(__builtin_ia32\w+|\basm\s*(volatile)?\s*\(|__attribute__\(\(target|)"
+      R"([ ;"]-m(sse|avx|fma|bmi|f16c)\w*|__(AVX|SSE)\w*)");
+  std::vector<std::string> sources = GraspSources();
+  std::erase(sources, kRoot + "/palmist/grasp/search/test/detect_test.cc");
+  EXPECT_EQ(LinesWith(of_one_processor, sources), std::vector<std::string>());
+  EXPECT_TRUE(std::regex_search("#include <immintrin.h>", of_one_processor));
+  EXPECT_TRUE(std::regex_search("x = _mm256_add_ps(a, b);", of_one_processor));
 }
 
 TEST(UsersGraspingRows, Row16_AxesAreUnitVectors) {
