@@ -13,7 +13,7 @@ packages_of() {
   case "$1" in
     build) echo build-essential cmake ninja-build ccache pkg-config python3 python3-venv \
       libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libhwy-dev \
-      libeigen3-dev libnanoflann-dev libassimp-dev libpugixml-dev libpng-dev \
+      libeigen3-dev libnanoflann-dev libpugixml-dev libpng-dev \
       libtiff-dev liblzf-dev zlib1g-dev ;;
     torch) echo libgomp1 ;;
     test) echo libgtest-dev libgmock-dev librapidcheck-dev libbenchmark-dev libmatio-dev chromium \

@@ -182,7 +182,7 @@ void AddGraspLabelCommand(CLI::App& app, Context& context) {
           ->check(CLI::IsMember({"objects", "scenes", "all"})),
       command->add_option(
           "--shard", arguments->shard, "only part i of n of the objects, or scenes, as i/n")};
-  command->add_option("--mesh", arguments->mesh, "one object: .obj, .stl, .ply or .dae, in metres");
+  command->add_option("--mesh", arguments->mesh, "one object: .obj, .stl or .ply, in metres");
   arguments->of_mesh = {
       command->add_option("--scale", arguments->scale, "of the mesh: 0.001 for millimetres"),
       command->add_option("-o,--output", arguments->output, "the labels of --mesh, as .npz"),

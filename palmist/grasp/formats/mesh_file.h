@@ -1,4 +1,4 @@
-/// Triangle meshes as files: .ply, .obj, .stl, and through assimp .dae (COLLADA).
+/// Triangle meshes as files: .ply, .obj and .stl.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,10 @@ namespace palmist::grasp {
 inline constexpr std::int64_t kMaxMeshFileBytes = 256 * kMiB;
 inline constexpr std::int64_t kMaxTriangles = 10'000'000;
 
-/// Returns all meshes of the file as one: polygons cut into triangles, each node's transform
-/// applied, vertices of one position joined, across the meshes of a .dae, too, and triangles
-/// without area left out. An input error that names the file: above the limits, no faces,
-/// coordinates that are not finite, indices out of range, a .dae whose <instance_node>s make a
-/// cycle or more than 100,000 nodes. What a header claims is checked against the size of the file
-/// before anything is allocated.
+/// Returns the mesh of the file: polygons cut into triangles, vertices of one position joined, and
+/// triangles without area left out. An input error that names the file: above the limits, no faces,
+/// coordinates that are not finite, indices out of range. What a header claims is checked against
+/// the size of the file before anything is allocated.
 Result<TriangleMesh> ParseMesh(std::string_view bytes, const std::string& ending);
 Result<TriangleMesh> ReadMesh(const std::string& path);
 

@@ -1,4 +1,4 @@
-// Reads any bytes as .obj, .stl and .dae; the indices that come out are in range.
+// Reads any bytes as .obj and .stl; the indices that come out are in range.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -7,7 +7,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  for (const char* ending : {".obj", ".stl", ".dae"}) {
+  for (const char* ending : {".obj", ".stl"}) {
     const auto mesh = palmist::grasp::ParseMesh(bytes, ending);
     if (!mesh.ok()) continue;
     for (const auto& triangle : mesh->triangles) {
