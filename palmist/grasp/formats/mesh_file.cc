@@ -131,8 +131,8 @@ Result<TriangleMesh> ParseMesh(std::string_view bytes, const std::string& ending
   }
   if (ending == ".obj") return ParseObj(bytes);
   if (ending == ".stl") return ParseStl(bytes);
-  return InputError(
-      {}, fmt::format("expected a mesh as .ply, .obj or .stl, got {}", Quote(ending)));
+  return InputError({},
+                    fmt::format("expected a mesh as .ply, .obj or .stl, got {}", Quote(ending)));
 }
 
 Result<TriangleMesh> ReadMesh(const std::string& path) {

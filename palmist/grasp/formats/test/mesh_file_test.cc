@@ -106,8 +106,7 @@ TEST(MeshFile, SaysWhatIsWrongAndWhere) {
               HasSubstr("line 4 has the vertex \"9\", expected one of the 3 before it"));
   EXPECT_THAT(message("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 0\n"), HasSubstr("\"0\""));
   EXPECT_THAT(message("a.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nf 1 -4 2\n"), HasSubstr("\"-4\""));
-  EXPECT_THAT(message("a.dae", "x"),
-              AllOf(HasSubstr(".ply, .obj or .stl"), HasSubstr(".dae")));
+  EXPECT_THAT(message("a.dae", "x"), AllOf(HasSubstr(".ply, .obj or .stl"), HasSubstr(".dae")));
   EXPECT_THAT(message("flat.obj", "v 0 0 0\nv 1 0 0\nv 2 0 0\nf 1 2 3\n"), HasSubstr("no faces"));
   EXPECT_THAT(Message(ReadMesh("/nowhere/a.obj")), HasSubstr("/nowhere/a.obj"));
 }
