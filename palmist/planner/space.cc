@@ -174,14 +174,14 @@ void AddCandidates(const PlanRequest& request,
                       " sequences does not divide over the data-parallel replicas");
           continue;
         }
+        bool has_micro_batch = false;
         for (const int micro_batch : Divisors(request.global_batch / dp)) {
           const int micro_batches = static_cast<int>(request.global_batch / dp / micro_batch);
           if (!Matches(fixed.micro_batch, micro_batch) ||
               !Matches(fixed.micro_batches, micro_batches)) {
-            reasons.Add("micro_batch * micro_batches * dp must be the global batch of " +
-                        std::to_string(request.global_batch));
             continue;
           }
+          has_micro_batch = true;
           if (micro_batch > rules.most_micro_batch) {
             reasons.Add(of_space + " has micro-batches of " +
                         std::to_string(rules.most_micro_batch) + " at most");
@@ -241,6 +241,10 @@ void AddCandidates(const PlanRequest& request,
               }
             }
           }
+        }
+        if (!has_micro_batch) {
+          reasons.Add("micro_batch * micro_batches * dp must be the global batch of " +
+                      std::to_string(request.global_batch));
         }
       }
     }
