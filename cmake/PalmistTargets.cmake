@@ -103,6 +103,18 @@ function(palmist_add_benchmark)
     ${deps} ${arg_LIBS} benchmark::benchmark_main benchmark::benchmark palmist_warnings)
 endfunction()
 
+# palmist_add_study(NAME plan_quality SOURCES quality.cc DEPS planner)
+#
+# Makes a program in bin/studies that takes minutes and prints a table.
+function(palmist_add_study)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME" "SOURCES;DEPS;LIBS")
+  palmist_check_arguments(palmist_add_study "NAME;SOURCES")
+  palmist_aliases(deps ${arg_DEPS})
+  add_executable(${arg_NAME} ${arg_SOURCES})
+  set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin/studies)
+  target_link_libraries(${arg_NAME} PRIVATE ${deps} ${arg_LIBS} palmist_warnings)
+endfunction()
+
 # palmist_add_fuzzer(NAME config_fuzzer SOURCES test/config_fuzzer.cc DEPS model
 #                    CORPUS testdata/fuzz/config)
 #

@@ -292,7 +292,7 @@ Evaluation Evaluator::EvaluateEven(int index, double cutoff_s) const {
   for (int i = 0; i < candidate.stages; ++i) {
     const cost::StageEstimate estimate =
         Estimate(work, stages[static_cast<std::size_t>(i)], i, recomputed);
-    points.push_back(estimate.point);
+    points.push_back(AsSeen(request_, candidate.micro_batches, estimate.point));
     tail_s = std::max(tail_s, estimate.optimizer_s);
     evaluation.first_layer.push_back(i * count);
     evaluation.recomputed.push_back(recomputed);
@@ -338,15 +338,18 @@ Evaluation Evaluator::Evaluate(int index,
     const std::optional<int> fewest = FewestRecomputed(work, stage, i, estimate);
     if (!fewest) return options;
     const int low = *fewest;
-    options.push_back({.point = estimate.point, .tail_s = estimate.optimizer_s, .tag = low});
+    const auto add = [&](int recomputed) {
+      options.push_back({.point = AsSeen(request_, candidate.micro_batches, estimate.point),
+                         .tail_s = estimate.optimizer_s,
+                         .tag = recomputed});
+    };
+    add(low);
     if (candidate.offload.activations > 0 && RecomputeRange(request_, count).second > 0) {
       // What is recomputed need not travel to the host and back, so more of it can be faster.
       const int step = std::max(1, (count - low) / kOffloadSteps);
       for (int recomputed = low + step; recomputed <= count; recomputed += step) {
-        estimate = Estimate(work, stage, i, std::min(recomputed, count));
-        options.push_back({.point = estimate.point,
-                           .tail_s = estimate.optimizer_s,
-                           .tag = std::min(recomputed, count)});
+        estimate = Estimate(work, stage, i, recomputed);
+        add(recomputed);
       }
     }
     return options;
@@ -383,6 +386,17 @@ plan::Plan EmptyPlan(const PlanRequest& request,
   plan.cluster = request.cluster;
   plan.training = TrainingOf(request, candidate);
   return plan;
+}
+
+schedule::StagePoint AsSeen(const PlanRequest& request,
+                            int micro_batches,
+                            const schedule::StagePoint& point) {
+  if (!request.blind.imbalance) return point;
+  schedule::StagePoint seen = point;
+  seen.forward_s += point.first_extra_s / micro_batches;
+  seen.backward_s += point.last_extra_s / micro_batches;
+  seen.first_extra_s = seen.last_extra_s = 0;
+  return seen;
 }
 
 cost::PredictOptions PredictOptionsOf(const PlanRequest& request) {

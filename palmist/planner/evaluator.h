@@ -85,6 +85,11 @@ plan::Plan EmptyPlan(const PlanRequest& request,
                      const model::Graph& graph,
                      const Candidate& candidate);
 
+/// Returns a stage's point as the request sees it; see Blindness.
+schedule::StagePoint AsSeen(const PlanRequest& request,
+                            int micro_batches,
+                            const schedule::StagePoint& point);
+
 /// Returns what a request says of predictions.
 cost::PredictOptions PredictOptionsOf(const PlanRequest& request);
 

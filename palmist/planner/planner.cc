@@ -1,6 +1,7 @@
 #include "palmist/planner/planner.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <limits>
@@ -293,7 +294,9 @@ FullSearchResult SearchFull(const PlanRequest& request,
 
 }  // namespace
 
-PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
+namespace {
+
+PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
   PlanResult result;
   const model::Graph graph = model::BuildGraph(request.model.spec);
@@ -410,6 +413,40 @@ PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
   result.search.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   for (plan::Plan& plan : result.plans) plan.search = result.search;
+  return result;
+}
+
+/// Returns a calibration by which what overlaps takes as long as its parts one after the other.
+cluster::Calibration WithoutOverlap(cluster::Calibration calibration) {
+  cluster::Interference serial;
+  for (unsigned active = 0; active < serial.factor.size(); ++active) {
+    for (int i = 0; i < cluster::kNumResources; ++i) {
+      if ((active & (1U << i)) != 0) {
+        serial.factor[active][static_cast<std::size_t>(i)] = std::popcount(active);
+      }
+    }
+  }
+  for (auto& [name, device] : calibration.devices) {
+    device.interference = device.interference_inter_node = serial;
+  }
+  return calibration;
+}
+
+}  // namespace
+
+PlanResult FindPlan(const PlanRequest& request, const Progress& progress) {
+  if (request.blind == Blindness()) return FindBest(request, progress);
+  PlanRequest assumed = request;
+  if (request.blind.overlap) assumed.calibration = WithoutOverlap(request.calibration);
+  PlanResult result = FindBest(assumed, progress);
+  const model::Graph graph = model::BuildGraph(request.model.spec);
+  result.search.status = "feasible";
+  result.search.lower_bound_s = 0;
+  result.search.gap = 1;
+  for (plan::Plan& plan : result.plans) {
+    cost::Predict(plan, graph, request.calibration, PredictOptionsOf(request));
+    plan.search = result.search;
+  }
   return result;
 }
 

@@ -35,6 +35,15 @@ Result<void> ParseFix(std::string_view key_value, Fixed& fixed);
 /// Returns the keys `ParseFix` knows.
 std::vector<std::string> FixKeys();
 
+/// What a search takes no account of, as tools before Mist did. What it finds is priced in full,
+/// and nothing is proven of it.
+struct Blindness {
+  bool overlap = false;    ///< work on several resources takes the sum of its parts
+  bool imbalance = false;  ///< what precedes the first and follows the last micro-batch is spread
+                           ///< over all of them
+  bool operator==(const Blindness&) const = default;
+};
+
 struct PlanRequest {
   model::Model model;
   cluster::Cluster cluster;
@@ -53,6 +62,7 @@ struct PlanRequest {
   int threads = 1;
   int top = 4;  ///< plans to return: the best, and alternatives of other layouts
   double expert_imbalance = 1.0;
+  Blindness blind;
 };
 
 }  // namespace palmist::planner

@@ -168,7 +168,8 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
       cost::PairAllReduce(estimator_.layout_context(), 0, request_.cluster.num_devices() - 1);
 
   std::vector<StageChoice> tried;
-  const auto add = [&](const StageChoice& choice) {
+  const auto add = [&](StageChoice choice) {
+    choice.point = AsSeen(request_, estimator_.training().micro_batches, choice.point);
     if (choice.point.total_s() < most_s_) tried.push_back(choice);
   };
   const auto [fewest, most_recomputed] = RecomputeRange(request_, count);
