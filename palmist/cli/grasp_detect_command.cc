@@ -13,6 +13,7 @@
 #include "palmist/base/thread_pool.h"
 #include "palmist/cli/grasp_command.h"
 #include "palmist/cli/grasp_detection_text.h"
+#include "palmist/cli/output_files.h"
 #include "palmist/grasp/core/analytic_scene.h"
 #include "palmist/grasp/core/camera.h"
 #include "palmist/grasp/core/gripper.h"
@@ -283,25 +284,13 @@ void CheckOutputs(const GraspDetectArguments& arguments) {
       !output.ends_with(".ply")) {
     throw UsageError("--output", "expected a file .npy, .json or .ply, got " + output);
   }
-  const auto is_same = [](const std::string& a, const std::string& b) {
-    std::error_code ignored;
-    return !a.empty() && !b.empty() && (a == b || std::filesystem::equivalent(a, b, ignored));
-  };
-  for (const std::string& input : {arguments.depth,
-                                   arguments.rgb,
-                                   arguments.camera,
-                                   arguments.gripper,
-                                   arguments.workspace,
-                                   arguments.hand_eye}) {
-    for (const std::string& written : {output, arguments.view}) {
-      if (is_same(input, written)) {
-        throw UsageError("--output", written + " is an input, too", "write to another file");
-      }
-    }
-  }
-  if (is_same(output, arguments.view)) {
-    throw UsageError("--output", "is the file of --view, too", "write to another file");
-  }
+  CheckOutputFiles({{"--output", output}, {"--view", arguments.view}},
+                   {arguments.depth,
+                    arguments.rgb,
+                    arguments.camera,
+                    arguments.gripper,
+                    arguments.workspace,
+                    arguments.hand_eye});
 }
 
 void CheckArguments(const GraspDetectArguments& arguments) {

@@ -18,11 +18,13 @@
 #include "palmist/base/units.h"
 #include "palmist/base/version.h"
 #include "palmist/cli/command.h"
+#include "palmist/cli/output_files.h"
 #include "palmist/cli/plan_text.h"
 #include "palmist/cluster/presets.h"
 #include "palmist/plan/summary.h"
 #include "palmist/planner/planner.h"
 #include "palmist/report/plan_page.h"
+#include "palmist/sim/plan_timeline.h"
 
 namespace palmist::cli {
 namespace {
@@ -32,7 +34,7 @@ constexpr int kTerminated = 143;  // ended by SIGTERM, with the best plan so far
 struct PlanArguments {
   std::string model, cluster, seq, batch,
       dtype = "bf16", memory_limit = "1", space = "full", ops = "auto", target = "none",
-      calibration, objective = "time", price, output, report, time_limit = "150s";
+      calibration, objective = "time", price, output, report, trace, time_limit = "150s";
   std::vector<std::string> fix;
   double gap = 0.01, expert_imbalance = 1;
   std::int64_t max_evaluations = 0;
@@ -264,19 +266,11 @@ int ReportInfeasible(Context& context, const planner::PlanResult& result) {
   return ExitCode(kind);
 }
 
-/// Finds out before the search what would stop the results from being written after it.
-void CheckOutputs(const PlanArguments& arguments) {
-  if (!arguments.output.empty() && arguments.output == arguments.report) {
-    throw UsageError("--report", "it names the same file as -o", "give each its own name");
-  }
-  for (const std::string& path : {arguments.output, arguments.report}) {
-    if (!path.empty()) CheckWritable(path).value();
-  }
-}
-
 int RunPlan(Context& context, const PlanArguments& arguments) {
   const planner::PlanRequest request = MakeRequest(arguments);
-  CheckOutputs(arguments);
+  CheckOutputFiles(
+      {{"-o", arguments.output}, {"--report", arguments.report}, {"--trace", arguments.trace}},
+      {arguments.model, arguments.cluster, arguments.calibration});
   planner::PlanResult result;
   {
     Progress progress("searching", 1000);
@@ -304,11 +298,12 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
         .Write(arguments.report)
         .value();
   }
+  if (!arguments.trace.empty()) sim::WriteTrace(best, arguments.trace);
   if (context.json) {
     PrintJson(context, plan::ToJson(best));
   } else {
     *context.out << FormatPlan(best, alternatives, result.binding, notes);
-    for (const std::string& path : {arguments.output, arguments.report}) {
+    for (const std::string& path : {arguments.output, arguments.report, arguments.trace}) {
       if (!path.empty()) *context.out << "wrote " << path << '\n';
     }
   }
@@ -366,6 +361,7 @@ void AddPlanCommand(CLI::App& app, Context& context) {
   command->add_option("--seed", a.seed, "kept for scripts: this search draws no random numbers");
   command->add_option("-o,--output", a.output, "write the plan file");
   command->add_option("--report", a.report, "write an HTML page");
+  command->add_option("--trace", a.trace, "write the simulated iteration as a Chrome trace");
 }
 
 }  // namespace palmist::cli

@@ -1,5 +1,6 @@
 #include "palmist/sim/trace.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <string_view>
@@ -50,9 +51,10 @@ ordered_json Args(const Slot& slot) {
 
 }  // namespace
 
-ordered_json ToChromeTrace(const Timeline& timeline) {
+ordered_json ToChromeTrace(const Timeline& timeline, int micro_batches) {
   ordered_json events = ordered_json::array();
   bool chunked = false;
+  int shown = 0;
   for (const SlotTime& slot : timeline.stages.front().slots) chunked |= slot.slot.chunk > 0;
   for (std::size_t i = 0; i < timeline.stages.size(); ++i) {
     events.push_back(Metadata("process_name", i, 0, "stage " + std::to_string(i)));
@@ -64,6 +66,8 @@ ordered_json ToChromeTrace(const Timeline& timeline) {
       events.push_back(Span("first_extra", "extra", i, kExtras, 0, stage.first_extra_s));
     }
     for (const SlotTime& slot : stage.slots) {
+      if (slot.slot.micro_batch >= micro_batches) continue;
+      shown = std::max(shown, slot.slot.micro_batch + 1);
       events.push_back(Span(Name(slot.slot, chunked),
                             kCategories[slot.slot.kind],
                             i,
@@ -83,6 +87,7 @@ ordered_json ToChromeTrace(const Timeline& timeline) {
     }
   }
   for (const HopTime& hop : timeline.hops) {
+    if (hop.slot.micro_batch >= micro_batches) continue;
     const Track track = hop.slot.kind == Slot::kForward ? kSendForward : kSendBackward;
     events.push_back(Span(Name(hop.slot, chunked) + " to stage " + std::to_string(hop.to_stage),
                           "hop",
@@ -92,10 +97,12 @@ ordered_json ToChromeTrace(const Timeline& timeline) {
                           hop.end_s));
     events.back()["args"] = Args(hop.slot);
   }
-  return {
-      {"traceEvents", std::move(events)},
-      {"displayTimeUnit", "ms"},
-      {"otherData", {{"iteration_s", timeline.iteration_s}, {"idle_share", timeline.idle_share}}}};
+  return {{"traceEvents", std::move(events)},
+          {"displayTimeUnit", "ms"},
+          {"otherData",
+           {{"iteration_s", timeline.iteration_s},
+            {"idle_share", timeline.idle_share},
+            {"micro_batches_shown", shown}}}};
 }
 
 }  // namespace palmist::sim

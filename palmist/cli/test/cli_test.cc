@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "palmist/base/json.h"
 #include "palmist/cli/test/run_program.h"
 #include "palmist/plan/plan.h"
 
@@ -391,6 +392,29 @@ TEST(CliTest, PlanAndReportNeedTheirOwnFiles) {
   const std::string file = folder.File("both");
   ExpectError(With(kPlan, {"-o", file, "--report", file}), 2, "--report");
   EXPECT_THAT(folder.Files(), IsEmpty());
+}
+
+TEST(CliTest, TraceIsTheSimulatedIteration) {
+  const Folder folder;
+  const std::string plan_file = folder.File("plan.json"), trace_file = folder.File("trace.json");
+  ASSERT_EQ(Call(With(kPlan, {"-o", plan_file, "--trace", trace_file})).code, 0);
+  const std::string trace = ReadFile(trace_file).value();
+  const double simulated_s =
+      ParseJson(trace).value().at("otherData").at("iteration_s").get<double>();
+  const double predicted_s = plan::LoadPlan(plan_file).value().predicted->iteration_time_s;
+  EXPECT_NEAR(simulated_s, predicted_s, 1e-9 * predicted_s);
+  ASSERT_EQ(Call({"predict", plan_file, "--trace", trace_file}).code, 0);
+  EXPECT_EQ(ReadFile(trace_file).value(), trace);
+}
+
+TEST(CliTest, OutputsDoNotReplaceInputs) {
+  const Folder folder;
+  const std::string file = folder.File("plan.json");
+  ASSERT_EQ(Call(With(kPlan, {"-o", file})).code, 0);
+  const std::string before = ReadFile(file).value();
+  ExpectError({"predict", file, "--trace", folder.path().string() + "/./plan.json"}, 2, "--trace");
+  ExpectError({"predict", file, "--report", file}, 2, "--report");
+  EXPECT_EQ(ReadFile(file).value(), before);
 }
 
 TEST(CliTest, FullOutputIsARuntimeFailure) {
