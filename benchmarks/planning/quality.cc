@@ -103,11 +103,7 @@ double GigabytesOf(const plan::Plan& plan) {
 
 int Recomputed(const plan::Plan& plan) {
   int count = 0;
-  for (const plan::Stage& stage : plan.stages) {
-    for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
-      count += stage.recomputes(layer) ? 1 : 0;
-    }
-  }
+  for (const plan::Stage& stage : plan.stages) count += stage.num_recomputed();
   return count;
 }
 

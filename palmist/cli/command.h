@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "palmist/base/error.h"
+#include "palmist/cluster/calibration.h"
 
 namespace palmist::cli {
 
@@ -30,11 +31,16 @@ CLI::App* AddCommand(CLI::App& app,
                      const std::string& example,
                      std::function<int()> run);
 
+/// Returns the calibration file at `path`, with defaults for what it lacks, or the defaults where
+/// `path` is empty.
+cluster::Calibration CalibrationFor(const std::string& path, const cluster::Cluster& cluster);
+
 /// Prints `json` and a line's end.
 void PrintJson(Context& context, const nlohmann::ordered_json& json);
 
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddPredictCommand(CLI::App& app, Context& context);
+void AddWhatIfCommand(CLI::App& app, Context& context);
 void AddModelsCommand(CLI::App& app, Context& context);
 void AddClustersCommand(CLI::App& app, Context& context);
 void AddValidateCommand(CLI::App& app, Context& context);

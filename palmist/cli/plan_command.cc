@@ -156,11 +156,7 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   request.cluster = cluster::LoadCluster(arguments.cluster).value();
   if (!arguments.price.empty()) SetPrices(arguments.price, request.cluster);
   SetSlowDevices(arguments.slow, request.cluster);
-  request.calibration =
-      arguments.calibration.empty()
-          ? cluster::DefaultCalibration(request.cluster)
-          : cluster::WithDefaults(cluster::ReadCalibration(arguments.calibration).value(),
-                                  request.cluster);
+  request.calibration = CalibrationFor(arguments.calibration, request.cluster);
   const bool has_sequence = request.model.spec.is_transformer();
   if (has_sequence && arguments.seq.empty()) {
     throw UsageError(

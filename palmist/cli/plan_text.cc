@@ -15,14 +15,6 @@ namespace {
 constexpr int kMostStages = 10;  // longer pipelines are abridged
 constexpr int kBarWidth = 20;
 
-int RecomputedLayers(const plan::Stage& stage) {
-  int count = 0;
-  for (const plan::RecomputeRange& range : stage.recompute) {
-    count += range.last_layer - range.first_layer + 1;
-  }
-  return count;
-}
-
 std::string Bar(double share) {
   const int filled = static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * kBarWidth));
   std::string bar;
@@ -79,7 +71,7 @@ std::string StageTable(const plan::Plan& plan) {
     }
     const plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
     const plan::MemoryBytes& memory = stage.predicted->memory;
-    const int recomputed = RecomputedLayers(stage);
+    const int recomputed = stage.num_recomputed();
     text += fmt::format(
         "{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n",
         i,
@@ -171,6 +163,38 @@ std::string StateBytes(const plan::Plan& plan) {
 }
 
 }  // namespace
+
+std::string FormatComparison(const plan::Plan& before, const plan::Plan& after) {
+  std::string text = fmt::format("{:<22}{:>14}{:>14}{:>10}\n", "", "before", "after", "change");
+  const auto row = [&](std::string_view name, double a, double b, std::string (*format)(double)) {
+    std::string change = a > 0 ? FormatPercent(b / a - 1) : "";
+    if (b > a && !change.empty()) change = "+" + change;
+    text += fmt::format("{:<22}{:>14}{:>14}{:>10}\n", name, format(a), format(b), change);
+  };
+  const plan::Prediction &a = *before.predicted, &b = *after.predicted;
+  const auto fits = [](bool does) { return does ? "yes" : "NO"; };
+  row("iteration", a.iteration_time_s, b.iteration_time_s, FormatSeconds);
+  row(before.seq_len > 0 ? "tokens/s" : "samples/s", a.tokens_per_s, b.tokens_per_s, FormatCount);
+  const auto percent = [](double share) { return FormatPercent(share); };
+  text += fmt::format("{:<22}{:>14}{:>14}\n",
+                      "MFU",
+                      percent(a.model_flops_utilization),
+                      percent(b.model_flops_utilization));
+  text += fmt::format("{:<22}{:>14}{:>14}\n", "fits", fits(a.fits), fits(b.fits));
+  const auto fullest = [](const plan::Plan& plan) {
+    return plan.stages[plan::FullestStage(plan)].predicted->memory.needed();
+  };
+  row("fullest device", fullest(before), fullest(after), [](double bytes) {
+    return FormatBytes(bytes);
+  });
+  const std::vector<plan::TimeShare> of_a = plan::SplitTime(a), of_b = plan::SplitTime(b);
+  for (std::size_t i = 0; i < of_a.size(); ++i) {
+    const double least_s = 0.0005 * a.iteration_time_s;
+    if (of_a[i].seconds <= least_s && of_b[i].seconds <= least_s) continue;
+    row(of_a[i].name, of_a[i].seconds, of_b[i].seconds, FormatSeconds);
+  }
+  return text;
+}
 
 std::vector<std::string> Advice(const plan::Plan& plan) {
   std::vector<std::string> advice;

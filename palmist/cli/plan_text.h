@@ -17,6 +17,10 @@ std::string FormatPlan(const plan::Plan& plan,
                        const std::string& binding = {},
                        const std::vector<std::string>& notes = {});
 
+/// Returns two predictions of one model beside each other, a row for each number that differs or
+/// that everybody asks for. @pre both plans are predicted
+std::string FormatComparison(const plan::Plan& before, const plan::Plan& after);
+
 /// Returns advice that follows from the prediction alone: memory near the limit, a network that
 /// takes much of the time, padded vocabulary, replicated key-value heads.
 std::vector<std::string> Advice(const plan::Plan& plan);

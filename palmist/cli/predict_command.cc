@@ -23,11 +23,7 @@ int RunPredict(Context& context, const PredictArguments& arguments) {
   plan::Plan plan = plan::LoadPlan(arguments.plan).value();
   const model::Model model = model::ParseConfig(plan.model_config, plan.model_name).value();
   const model::Graph graph = model::BuildGraph(model.spec);
-  const cluster::Calibration calibration =
-      arguments.calibration.empty()
-          ? cluster::DefaultCalibration(plan.cluster)
-          : cluster::WithDefaults(cluster::ReadCalibration(arguments.calibration).value(),
-                                  plan.cluster);
+  const cluster::Calibration calibration = CalibrationFor(arguments.calibration, plan.cluster);
   plan.search.reset();
   cost::Predict(plan, graph, calibration);
   plan.provenance["calibration"] = calibration.name;

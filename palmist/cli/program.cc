@@ -109,6 +109,11 @@ CLI::App* AddCommand(CLI::App& app,
   return command;
 }
 
+cluster::Calibration CalibrationFor(const std::string& path, const cluster::Cluster& cluster) {
+  if (path.empty()) return cluster::DefaultCalibration(cluster);
+  return cluster::WithDefaults(cluster::ReadCalibration(path).value(), cluster);
+}
+
 void PrintJson(Context& context, const nlohmann::ordered_json& json) {
   *context.out << json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
 }
@@ -132,6 +137,7 @@ int Main(int argc, const char* const* argv, std::ostream& out, std::ostream& err
   app.fallthrough();
   AddPlanCommand(app, context);
   AddPredictCommand(app, context);
+  AddWhatIfCommand(app, context);
   AddModelsCommand(app, context);
   AddClustersCommand(app, context);
   AddValidateCommand(app, context);

@@ -128,6 +128,8 @@ struct Stage {
 
   /// Returns how many layers the stage holds, of all its chunks.
   int num_layers() const;
+  /// Returns how many layers are made again in backward, wholly or in part.
+  int num_recomputed() const;
   /// Whether `layer` is made again in backward, wholly.
   bool recomputes(int layer) const;
   bool operator==(const Stage&) const = default;

@@ -579,6 +579,13 @@ int Stage::num_layers() const {
   });
 }
 
+int Stage::num_recomputed() const {
+  return std::accumulate(
+      recompute.begin(), recompute.end(), 0, [](int sum, const RecomputeRange& range) {
+        return sum + range.last_layer - range.first_layer + 1;
+      });
+}
+
 Result<void> Validate(const Plan& plan, const model::Graph& graph, const model::ModelSpec& spec) {
   try {
     Validator(plan, graph, spec).Check();

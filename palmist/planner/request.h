@@ -24,13 +24,24 @@ struct Fixed {
   std::optional<std::string> recompute;  ///< none or full
   std::optional<std::string> schedule;   ///< 1f1b or gpipe
   std::optional<model::Variant> attention, norm, activation, dropout, loss;
-  plan::OffloadRatios offload;  ///< where any is fixed none is searched
+  /// Offload ratios; where any is fixed none is searched.
+  std::optional<double> offload_weights, offload_grads, offload_optimizer, offload_activations;
+
+  bool fixes_offload() const {
+    return offload_weights || offload_grads || offload_optimizer || offload_activations;
+  }
+  /// Returns the fixed ratios, and those of `others` that are not fixed.
+  plan::OffloadRatios OffloadOver(const plan::OffloadRatios& others = {}) const;
+  /// Returns the fixed variants, and those of `others` that are not fixed.
+  model::OpVariants OpsOver(const model::OpVariants& others) const;
   bool operator==(const Fixed&) const = default;
 };
 
 /// Reads one `key=value` into `fixed`. Unknown keys list the known ones; bad values say what is
-/// expected; a key that is already fixed to another value is an error.
-Result<void> ParseFix(std::string_view key_value, Fixed& fixed);
+/// expected; a key that is already fixed to another value is an error. Errors name `option`.
+Result<void> ParseFix(std::string_view key_value,
+                      Fixed& fixed,
+                      const std::string& option = "--fix");
 
 /// Returns the keys `ParseFix` knows.
 std::vector<std::string> FixKeys();

@@ -114,7 +114,7 @@ bool SplitsSequence(const PlanRequest& request, const model::Graph& graph, int c
 /// Offload ratios of a candidate: those fixed; else none, and where a space moves whole tensors the
 /// optimizer's states, and the weights where they are sharded.
 std::vector<plan::OffloadRatios> WholeOffloads(const PlanRequest& request, int zero) {
-  if (request.fixed.offload != plan::OffloadRatios{}) return {request.fixed.offload};
+  if (request.fixed.fixes_offload()) return {request.fixed.OffloadOver()};
   std::vector<plan::OffloadRatios> offloads(1);
   if (request.space.offload != OffloadChoice::kWhole || zero == 0) return offloads;
   offloads.push_back({.optimizer = 1});
@@ -353,14 +353,7 @@ std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request) {
       variants.push_back(model::UniformVariants(Variant::kLean));
     }
   }
-  for (model::OpVariants& ops : variants) {
-    const Fixed& fixed = request.fixed;
-    ops.attention = fixed.attention.value_or(ops.attention);
-    ops.norm = fixed.norm.value_or(ops.norm);
-    ops.activation = fixed.activation.value_or(ops.activation);
-    ops.dropout = fixed.dropout.value_or(ops.dropout);
-    ops.loss = fixed.loss.value_or(ops.loss);
-  }
+  for (model::OpVariants& ops : variants) ops = request.fixed.OpsOver(ops);
   std::vector<model::OpVariants> distinct;
   for (const model::OpVariants& ops : variants) {
     if (std::find(distinct.begin(), distinct.end(), ops) == distinct.end()) distinct.push_back(ops);

@@ -172,6 +172,7 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
     choice.point = AsSeen(request_, estimator_.training().micro_batches, choice.point);
     if (choice.point.total_s() < most_s_) tried.push_back(choice);
   };
+  const plan::OffloadRatios fixed_offload = request_.fixed.OffloadOver();
   const auto [fewest, most_recomputed] = RecomputeRange(request_, count);
   for (int ops = 0; ops < static_cast<int>(variants_.size()); ++ops) {
     const Costs& costs = CostsOf(shape, ops, place.first_device);
@@ -196,9 +197,9 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
       choice.ops = ops;
       choice.zero = layout.zero;
       choice.zero_shard = layout.zero_shard;
-      choice.offload = request_.fixed.offload;
+      choice.offload = fixed_offload;
       const auto fits = [&](int recomputed, cost::StageEstimate& estimate) {
-        estimate = cost::Compose(terms_of(recomputed), request_.fixed.offload);
+        estimate = cost::Compose(terms_of(recomputed), fixed_offload);
         ++evaluated_;
         return estimate.ExcessBytes() <= 0;
       };
@@ -227,8 +228,7 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
         add(choice);
         if (low == fewest) continue;
       }
-      if (request_.fixed.offload != plan::OffloadRatios{} ||
-          request_.space.offload != OffloadChoice::kGrid) {
+      if (request_.fixed.fixes_offload() || request_.space.offload != OffloadChoice::kGrid) {
         continue;
       }
       // With offload fewer layers do, down to none.

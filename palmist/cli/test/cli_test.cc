@@ -417,6 +417,24 @@ TEST(CliTest, OutputsDoNotReplaceInputs) {
   EXPECT_EQ(ReadFile(file).value(), before);
 }
 
+TEST(CliTest, WhatIfShowsBothPredictions) {
+  const Folder folder;
+  const std::string file = folder.File("plan.json"), changed = folder.File("changed.json");
+  ASSERT_EQ(Call(With(kPlan, {"-o", file})).code, 0);
+  const Ran text = Call({"whatif", file, "--set", "recompute=full", "-o", changed});
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("before"), HasSubstr("after"), HasSubstr("iteration")));
+  const Ran ran = Call({"whatif", file, "--set", "recompute=full", "--json"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const nlohmann::json both = ParseJson(ran.out).value();
+  EXPECT_LT(both.at("before").at("predicted").at("iteration_time_s"),
+            both.at("after").at("predicted").at("iteration_time_s"));
+  EXPECT_EQ(plan::FromJson(both.at("after").dump())->stages, plan::LoadPlan(changed)->stages);
+  ExpectError({"whatif", file, "--set", "tp=5"}, 2, "--set");
+  ExpectError({"whatif", file, "--set", "tp=2", "-o", file}, 2, "-o");
+  ExpectError({"whatif", folder.File("none.json"), "--set", "tp=2"}, 2, "none.json");
+}
+
 TEST(CliTest, FullOutputIsARuntimeFailure) {
   std::ostringstream out, err;
   out.setstate(std::ios::badbit);

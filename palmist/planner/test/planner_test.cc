@@ -149,7 +149,7 @@ class BruteForce {
     stage.zero = layout.zero;
     stage.zero_shard = layout.zero_shard;
     stage.ops = candidate.ops;
-    stage.offload = request_.fixed.offload;
+    stage.offload = request_.fixed.OffloadOver();
     if (recomputed > 0) {
       stage.recompute.push_back({.first_layer = stage.last_layer - recomputed + 1,
                                  .last_layer = stage.last_layer,

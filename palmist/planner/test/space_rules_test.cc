@@ -36,14 +36,6 @@ plan::Plan BestOf(PlanRequest request, const std::string& space) {
   return result.plans.empty() ? result.nearest : result.plans.front();
 }
 
-int RecomputedOf(const plan::Stage& stage) {
-  int count = 0;
-  for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
-    count += stage.recomputes(layer) ? 1 : 0;
-  }
-  return count;
-}
-
 /// Calls `check(plan, stage, number of stages)` with each stage of the space's best plans.
 template <typename Check>
 void ForEachStage(const std::string& space, const Check& check) {
@@ -93,7 +85,7 @@ TEST(SpaceRules, MistHasStagesOfOneShape) {
 TEST(SpaceRules, MegatronHasEvenStages) {
   ForEachStage("megatron", [](const plan::Plan& plan, const plan::Stage& stage, int /*stages*/) {
     EXPECT_EQ(stage.num_layers(), plan.stages.front().num_layers());
-    EXPECT_EQ(RecomputedOf(stage), RecomputedOf(plan.stages.front()));
+    EXPECT_EQ(stage.num_recomputed(), plan.stages.front().num_recomputed());
     EXPECT_LE(stage.zero, 1);
     EXPECT_EQ(stage.offload, plan::OffloadRatios());
     EXPECT_FALSE(HasLeanOperators(stage));
@@ -103,7 +95,7 @@ TEST(SpaceRules, MegatronHasEvenStages) {
 TEST(SpaceRules, DeepSpeedRecomputesAllOrNothing) {
   ForEachStage("deepspeed", [](const plan::Plan& plan, const plan::Stage& stage, int stages) {
     EXPECT_EQ(stage.num_layers(), plan.stages.front().num_layers());
-    const int recomputed = RecomputedOf(stage);
+    const int recomputed = stage.num_recomputed();
     EXPECT_TRUE(recomputed == 0 || recomputed == stage.num_layers()) << recomputed;
     EXPECT_LE(stage.zero, stages > 1 ? 1 : 3);
     EXPECT_FALSE(stage.sp);
@@ -117,7 +109,7 @@ TEST(SpaceRules, SailorHasDataTensorAndPipelineParallelismAlone) {
   request.top = 1;
   const plan::Plan plan = BestOf(request, "sailor");
   for (const plan::Stage& stage : plan.stages) {
-    EXPECT_EQ(RecomputedOf(stage), 0);
+    EXPECT_EQ(stage.num_recomputed(), 0);
     EXPECT_EQ(stage.zero, 0);
     EXPECT_FALSE(stage.sp);
     EXPECT_EQ(stage.dp, plan.stages.front().dp);
