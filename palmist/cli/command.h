@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "palmist/base/error.h"
+#include "palmist/base/result.h"
 #include "palmist/cluster/calibration.h"
 
 namespace palmist::cli {
@@ -35,11 +36,22 @@ CLI::App* AddCommand(CLI::App& app,
 /// `path` is empty.
 cluster::Calibration CalibrationFor(const std::string& path, const cluster::Cluster& cluster);
 
+/// Reads `parse(text)`; an error names `option`.
+template <typename T>
+T ReadOption(const std::string& option,
+             const std::string& text,
+             Result<T> (*parse)(std::string_view)) {
+  Result<T> result = parse(text);
+  if (result.ok()) return std::move(result).value();
+  throw UsageError(option, result.error().message(), result.error().hint());
+}
+
 /// Prints `json` and a line's end.
 void PrintJson(Context& context, const nlohmann::ordered_json& json);
 
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddPredictCommand(CLI::App& app, Context& context);
+void AddExplainCommand(CLI::App& app, Context& context);
 void AddWhatIfCommand(CLI::App& app, Context& context);
 void AddModelsCommand(CLI::App& app, Context& context);
 void AddClustersCommand(CLI::App& app, Context& context);

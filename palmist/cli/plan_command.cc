@@ -43,17 +43,6 @@ struct PlanArguments {
   std::vector<std::string> slow;
 };
 
-/// Reads `parse(text)`, naming `option` where it fails.
-template <typename T>
-T Read(const std::string& option, const std::string& text, Result<T> (*parse)(std::string_view)) {
-  Result<T> result = parse(text);
-  if (!result.ok()) {
-    const Error& error = result.error();
-    throw UsageError(option, error.message(), error.hint());
-  }
-  return std::move(result).value();
-}
-
 /// Reads a share up to 1, a number of GiB above 1, or a size with its unit. Returns a share or
 /// bytes.
 double ReadMemoryLimit(const std::string& text) {
@@ -79,9 +68,9 @@ void SetPrices(const std::string& text, cluster::Cluster& cluster) {
     const std::string part = text.substr(begin, end - begin);
     const std::size_t equals = part.find('=');
     const std::string gpu = equals == std::string::npos ? "" : part.substr(0, equals);
-    const double price = Read("--price-per-gpu-hour",
-                              equals == std::string::npos ? part : part.substr(equals + 1),
-                              ParseNumber);
+    const double price = ReadOption("--price-per-gpu-hour",
+                                    equals == std::string::npos ? part : part.substr(equals + 1),
+                                    ParseNumber);
     const Result<cluster::Device> device = cluster::PresetDevice(gpu);
     const std::string name = device.ok() ? device->name : gpu;
     bool used = false;
@@ -165,8 +154,8 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   if (!has_sequence && !arguments.seq.empty()) {
     throw UsageError("--seq", "a convolutional model has no sequence", "leave --seq out");
   }
-  if (has_sequence) request.seq_len = Read("--seq", arguments.seq, ParseSequenceLength);
-  request.global_batch = Read("--global-batch", arguments.batch, ParseCount);
+  if (has_sequence) request.seq_len = ReadOption("--seq", arguments.seq, ParseSequenceLength);
+  request.global_batch = ReadOption("--global-batch", arguments.batch, ParseCount);
   const auto check = [](const std::string& option, std::int64_t value, std::int64_t high) {
     if (value < 1 || value > high) {
       throw UsageError(option,
@@ -218,7 +207,7 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   request.gap = arguments.gap;
   request.max_evaluations = arguments.max_evaluations;
   request.expert_imbalance = arguments.expert_imbalance;
-  request.time_limit_s = Read("--time-limit", arguments.time_limit, ParseSeconds);
+  request.time_limit_s = ReadOption("--time-limit", arguments.time_limit, ParseSeconds);
   request.threads = arguments.threads > 0 ? arguments.threads : HardwareThreads();
   request.top = arguments.top;
   return request;

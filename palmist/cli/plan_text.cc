@@ -45,9 +45,34 @@ std::string Header(const plan::Plan& plan) {
                      plan.training.dtype);
 }
 
+/// "O 50% A 37.5%": shares of weights, gradients, optimizer states and activations on the host.
+std::string DescribeOffload(const plan::OffloadRatios& ratios) {
+  std::string text;
+  const auto add = [&](char letter, double ratio) {
+    if (ratio > 0) {
+      text += fmt::format("{}{} {}", text.empty() ? "" : " ", letter, FormatPercent(ratio));
+    }
+  };
+  add('W', ratios.weights);
+  add('G', ratios.grads);
+  add('O', ratios.optimizer);
+  add('A', ratios.activations);
+  return text.empty() ? "none" : text;
+}
+
 std::string StageTable(const plan::Plan& plan) {
+  // A column of its own, as wide as needed, where any stage offloads.
+  std::size_t offload_width = 0;
+  for (const plan::Stage& stage : plan.stages) {
+    if (stage.offload == plan::OffloadRatios()) continue;
+    offload_width = std::max(
+        {offload_width, std::string_view("offload").size(), DescribeOffload(stage.offload).size()});
+  }
+  const auto offload_column = [&](const std::string& text) {
+    return offload_width == 0 ? "" : fmt::format("{:<{}}  ", text, offload_width);
+  };
   std::string text =
-      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {}\n",
+      fmt::format("{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{}{:>9}{:>9}  {}\n",
                   "stage",
                   "layers",
                   "devices",
@@ -58,6 +83,7 @@ std::string StageTable(const plan::Plan& plan) {
                   "zero",
                   "recompute",
                   "ops",
+                  offload_column("offload"),
                   "forward",
                   "backward",
                   "memory");
@@ -73,7 +99,7 @@ std::string StageTable(const plan::Plan& plan) {
     const plan::MemoryBytes& memory = stage.predicted->memory;
     const int recomputed = stage.num_recomputed();
     text += fmt::format(
-        "{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{:>9}{:>9}  {} {}\n",
+        "{:>5}  {:<9}{:<11}{:>6}{:>6}{:>4}{:>4}{:>5}{:>10}  {:<8}{}{:>9}{:>9}  {} {}\n",
         i,
         fmt::format("{}-{}", stage.first_layer, stage.last_layer),
         DescribeDevices(stage),
@@ -84,6 +110,7 @@ std::string StageTable(const plan::Plan& plan) {
         stage.zero,
         recomputed == 0 ? "none" : fmt::format("{} of {}", recomputed, stage.num_layers()),
         plan::Describe(stage.ops),
+        offload_column(DescribeOffload(stage.offload)),
         FormatSeconds(stage.predicted->forward_s),
         FormatSeconds(stage.predicted->backward_s),
         FormatBytes(memory.needed()),

@@ -137,6 +137,7 @@ int Main(int argc, const char* const* argv, std::ostream& out, std::ostream& err
   app.fallthrough();
   AddPlanCommand(app, context);
   AddPredictCommand(app, context);
+  AddExplainCommand(app, context);
   AddWhatIfCommand(app, context);
   AddModelsCommand(app, context);
   AddClustersCommand(app, context);

@@ -30,6 +30,18 @@ std::string DescribeLayout(const Plan& plan) {
              ", ZeRO-{}, micro-batch {}, {}", stage.zero, stage.micro_batch, Describe(stage.ops));
 }
 
+std::size_t SlowestStage(const Plan& plan) {
+  std::size_t slowest = 0;
+  const auto seconds = [&](std::size_t i) {
+    const StagePrediction& predicted = plan.stages[i].predicted.value();
+    return predicted.forward_s + predicted.backward_s;
+  };
+  for (std::size_t i = 1; i < plan.stages.size(); ++i) {
+    if (seconds(i) > seconds(slowest)) slowest = i;
+  }
+  return slowest;
+}
+
 std::size_t FullestStage(const Plan& plan) {
   std::size_t fullest = 0;
   double most = -1;

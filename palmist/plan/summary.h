@@ -21,6 +21,10 @@ std::string DescribeLayout(const Plan& plan);
 /// @pre every stage has its prediction
 std::size_t FullestStage(const Plan& plan);
 
+/// Returns the stage that takes longest for a micro-batch; the first of equals.
+/// @pre every stage has its prediction
+std::size_t SlowestStage(const Plan& plan);
+
 /// A named part of an iteration, in seconds.
 struct TimeShare {
   std::string_view name;

@@ -22,15 +22,17 @@ std::vector<int> StageDevices(const Candidate& candidate, int stage) {
 }  // namespace
 
 plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate) {
-  plan::Training training;
+  plan::Training training = request.training.value_or(plan::Training());
+  if (!request.training) {
+    // Megatron-LM sums half-precision gradients in fp32.
+    training.grad_dtype = request.target == "megatron" ? "fp32" : request.dtype;
+    // fp32 needs no master copy beside its two moments.
+    training.optimizer.state_bytes_per_param = request.dtype == "fp32" ? 8 : 12;
+  }
   training.global_batch = request.global_batch;
   training.micro_batches = candidate.micro_batches;
   training.schedule = request.fixed.schedule.value_or("1f1b");
   training.dtype = request.dtype;
-  // Megatron-LM sums half-precision gradients in fp32.
-  training.grad_dtype = request.target == "megatron" ? "fp32" : request.dtype;
-  // fp32 needs no master copy beside its two moments.
-  training.optimizer.state_bytes_per_param = request.dtype == "fp32" ? 8 : 12;
   return training;
 }
 

@@ -61,7 +61,9 @@ struct PlanRequest {
   cluster::Calibration calibration;
   std::int64_t seq_len = 0;  ///< 0 for convolutional models
   std::int64_t global_batch = 1;
-  std::string dtype = "bf16";   ///< bf16, fp16, fp32
+  std::string dtype = "bf16";  ///< bf16, fp16, fp32
+  /// Optimizer, clipping, gradients and what is trained; those of `target` and `dtype` by default.
+  std::optional<plan::Training> training;
   double memory_limit = 1.0;    ///< a share up to 1, or bytes above it
   std::string ops = "auto";     ///< auto, eager, sdpa, fused, tempo, lean
   std::string target = "none";  ///< none, palmist, megatron, deepspeed, torchtitan, accelerate

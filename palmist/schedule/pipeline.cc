@@ -21,6 +21,29 @@ double ExtraSeconds(std::span<const StagePoint> stages) {
   return first + last;
 }
 
+/// The stage that decides an iteration.
+struct Longest {
+  std::size_t stage = 0;
+  double before_s = 0;   // one micro-batch in the stages in front
+  double bracket_s = 0;  // see Bracket1F1B
+};
+
+Longest LongestBracket(std::span<const StagePoint> stages, int micro_batches) {
+  Longest longest;
+  double before = 0, behind = 0;
+  for (const StagePoint& stage : stages) behind += stage.total_s();
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    behind -= stages[i].total_s();
+    const int stages_behind = static_cast<int>(stages.size() - 1 - i);
+    const double bracket = Bracket1F1B(stages[i], behind, stages_behind, micro_batches);
+    if (i == 0 || before + bracket > longest.before_s + longest.bracket_s) {
+      longest = {i, before, bracket};
+    }
+    before += stages[i].total_s();
+  }
+  return longest;
+}
+
 }  // namespace
 
 double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, int micro_batches) {
@@ -32,21 +55,24 @@ double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, 
   return std::max(g * (f + b), behind_s + std::max(f + g * b, g * f + b));
 }
 
+IterationTerms Terms1F1B(std::span<const StagePoint> stages, int micro_batches) {
+  const Longest longest = LongestBracket(stages, micro_batches);
+  IterationTerms terms;
+  terms.stage = static_cast<int>(longest.stage);
+  terms.before_s = longest.before_s;
+  terms.steady_s = micro_batches * stages[longest.stage].total_s();
+  terms.behind_s = longest.bracket_s - terms.steady_s;
+  terms.extra_s = ExtraSeconds(stages);
+  return terms;
+}
+
 double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches) {
   PALMIST_ASSERT(!stages.empty() && micro_batches >= 1);
   for (const StagePoint& stage : stages.first(stages.size() - 1)) {
     if (stage.hop_s > 0) return Path1F1B(stages, micro_batches);
   }
-  double before = 0, behind = 0, longest = 0;
-  for (const StagePoint& stage : stages) behind += stage.total_s();
-  for (std::size_t i = 0; i < stages.size(); ++i) {
-    behind -= stages[i].total_s();
-    const int stages_behind = static_cast<int>(stages.size() - 1 - i);
-    longest =
-        std::max(longest, before + Bracket1F1B(stages[i], behind, stages_behind, micro_batches));
-    before += stages[i].total_s();
-  }
-  return longest + ExtraSeconds(stages);
+  const Longest longest = LongestBracket(stages, micro_batches);
+  return longest.before_s + longest.bracket_s + ExtraSeconds(stages);
 }
 
 double IterationGPipe(std::span<const StagePoint> stages, int micro_batches) {

@@ -42,6 +42,19 @@ double Bracket1F1B(const StagePoint& stage, double behind_s, int stages_behind, 
 /// @pre stages is not empty, micro_batches >= 1
 double Iteration1F1B(std::span<const StagePoint> stages, int micro_batches);
 
+/// The parts of a 1F1B iteration without hops, along the stage that decides it.
+struct IterationTerms {
+  int stage = 0;
+  double before_s = 0;  ///< one micro-batch in the stages in front
+  double steady_s = 0;  ///< all micro-batches on the stage
+  double behind_s = 0;  ///< what waiting for the stages behind adds
+  double extra_s = 0;   ///< extras that nothing hides
+};
+
+/// Returns the parts of `Iteration1F1B`, which is their sum.
+/// @pre as Iteration1F1B, without hops
+IterationTerms Terms1F1B(std::span<const StagePoint> stages, int micro_batches);
+
 /// Returns the iteration time under GPipe: all forwards, then all backwards.
 ///   T = sum f + (G-1) max f + sum b + (G-1) max b + 2 sum c, and the extras as in 1F1B, with the
 ///       hops c before a stage beside the f and b before it.

@@ -435,6 +435,27 @@ TEST(CliTest, WhatIfShowsBothPredictions) {
   ExpectError({"whatif", folder.File("none.json"), "--set", "tp=2"}, 2, "none.json");
 }
 
+TEST(CliTest, ExplainSaysWhatEachChoiceBuys) {
+  const Folder folder;
+  const std::string file = folder.File("plan.json");
+  ASSERT_EQ(Call(With(kPlan, {"-o", file, "--fix", "tp=2", "--fix", "pp=1"})).code, 0);
+  const Ran ran = Call({"explain", file, "--symbolic"});
+  EXPECT_EQ(ran.code, 0) << ran.err;
+  for (const char* part : {"iteration = ",
+                           "a search under the same conditions",
+                           "tensor parallelism",
+                           "without it",
+                           "formulas of stage 0",
+                           "b*s"}) {
+    EXPECT_THAT(ran.out, HasSubstr(part));
+  }
+  const nlohmann::json json = ParseJson(Call({"explain", file, "--json"}).out).value();
+  EXPECT_GT(json.at("choices").size(), 0U);
+  EXPECT_FALSE(json.contains("formulas"));
+  ExpectError({"explain", file, "--time-limit", "soon"}, 2, "--time-limit");
+  ExpectError({"explain", folder.File("none.json")}, 2, "none.json");
+}
+
 TEST(CliTest, FullOutputIsARuntimeFailure) {
   std::ostringstream out, err;
   out.setstate(std::ios::badbit);

@@ -115,6 +115,19 @@ TEST(PipelineTest, OneForwardOneBackwardStaysCloseForVeryUnevenStages) {
   EXPECT_LT(worst, 0.025);
 }
 
+TEST(PipelineTest, TermsAddUpToTheIteration) {
+  Rng rng(17, 0);
+  for (int trial = 0; trial < 200; ++trial) {
+    const std::vector<StagePoint> stages = RandomStages(rng, 0.5, true);
+    const int micro_batches = 1 + static_cast<int>(rng.Integer(20));
+    const IterationTerms terms = Terms1F1B(stages, micro_batches);
+    EXPECT_GE(terms.behind_s, -1e-12);
+    EXPECT_NEAR(terms.before_s + terms.steady_s + terms.behind_s + terms.extra_s,
+                Iteration1F1B(stages, micro_batches),
+                1e-9);
+  }
+}
+
 TEST(PipelineTest, GPipeEqualsTheSimulation) {
   Rng rng(3, 0);
   for (int trial = 0; trial < 500; ++trial) {
