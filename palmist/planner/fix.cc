@@ -135,6 +135,14 @@ model::OpVariants Fixed::OpsOver(const model::OpVariants& others) const {
   return ops;
 }
 
+void Fixed::FixOps(const model::OpVariants& ops) {
+  attention = ops.attention;
+  norm = ops.norm;
+  activation = ops.activation;
+  dropout = ops.dropout;
+  loss = ops.loss;
+}
+
 Result<void> ParseFix(std::string_view key_value, Fixed& fixed, const std::string& option) {
   const std::size_t equals = key_value.find('=');
   if (equals == std::string_view::npos) {

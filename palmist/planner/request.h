@@ -34,6 +34,8 @@ struct Fixed {
   plan::OffloadRatios OffloadOver(const plan::OffloadRatios& others = {}) const;
   /// Returns the fixed variants, and those of `others` that are not fixed.
   model::OpVariants OpsOver(const model::OpVariants& others) const;
+  /// Fixes all operators.
+  void FixOps(const model::OpVariants& ops);
   bool operator==(const Fixed&) const = default;
 };
 

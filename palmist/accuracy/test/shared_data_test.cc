@@ -8,6 +8,8 @@
 
 #include "palmist/accuracy/validate.h"
 #include "palmist/base/file.h"
+#include "palmist/cost/predict.h"
+#include "palmist/planner/explain.h"
 
 namespace palmist::accuracy {
 namespace {
@@ -43,6 +45,28 @@ TEST_F(SharedDataTest, MemoryOfMistsRunsIsWithinTheBar) {
   EXPECT_LE(memory.mean_absolute, 0.015);
   EXPECT_LE(memory.worst, 0.035);
   EXPECT_EQ(report.all.false_fits, 0);
+}
+
+TEST_F(SharedDataTest, MistsPlansAreNoBetterThanThoseFoundInMistsSpace) {
+  const RunsFile file =
+      ReadRuns(ReadFile((DataFolder() / "mist" / "l4_measured_runs.csv").string()).value()).value();
+  for (const MeasuredRun& run : file.runs) {
+    const cluster::Calibration calibration = cluster::DefaultCalibration(run.plan.cluster);
+    plan::Plan theirs = run.plan;
+    cost::Predict(theirs, run.model->graph, calibration);
+    const model::Model model = model::ParseConfig(run.model->config_json, run.model->name).value();
+    planner::PlanRequest request = planner::RequestOf(theirs, model, calibration);
+    request.space = planner::RulesOf("mist");
+    request.fixed.FixOps(theirs.stages.front().ops);
+    request.top = 1;
+    request.gap = 0.001;
+    const planner::PlanResult ours = planner::FindPlan(request);
+    ASSERT_FALSE(ours.plans.empty()) << run.id;
+    EXPECT_TRUE(theirs.predicted->fits) << run.id;
+    EXPECT_LE(ours.plans.front().predicted->iteration_time_s,
+              theirs.predicted->iteration_time_s * (1 + 1e-9))
+        << run.id;
+  }
 }
 
 TEST_F(SharedDataTest, ReadsTheRunsOfAceso) {
