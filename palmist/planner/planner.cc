@@ -5,75 +5,17 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <mutex>
-#include <numeric>
-#include <set>
-#include <tuple>
 
 #include "palmist/base/interrupt.h"
-#include "palmist/base/thread_pool.h"
 #include "palmist/base/units.h"
 #include "palmist/plan/summary.h"
 #include "palmist/plan/targets.h"
 #include "palmist/planner/evaluator.h"
 #include "palmist/planner/full_search.h"
+#include "palmist/planner/uniform_search.h"
 
 namespace palmist::planner {
 namespace {
-
-/// Candidates evaluated between two looks at the clock and the gap. Fixed, so that a stop by gap
-/// is the same for every number of threads.
-constexpr int kRound = 32;
-
-/// How much longer than the best plan an alternative may take.
-constexpr double kWorstAlternative = 4;
-
-/// Plans of the same key differ in details only; alternatives have other keys.
-using LayoutKey = std::tuple<int, int, int, int>;
-
-LayoutKey KeyOf(const Candidate& candidate) {
-  return {candidate.stages, candidate.layout.tp, candidate.layout.dp, candidate.layout.ep};
-}
-
-struct Found {
-  int index = 0;
-  Evaluation evaluation;
-};
-
-bool Better(const Found& a, const Found& b) {
-  return std::tie(a.evaluation.iteration_s, a.index) < std::tie(b.evaluation.iteration_s, b.index);
-}
-
-/// The best of each layout, shortest first.
-class Best {
- public:
-  explicit Best(int count) : count_(count) {}
-
-  void Add(const LayoutKey& key, Found found) {
-    const auto [at, added] = by_key_.emplace(key, found);
-    if (!added && Better(found, at->second)) at->second = std::move(found);
-  }
-
-  std::vector<Found> Sorted() const {
-    std::vector<Found> sorted;
-    for (const auto& [key, found] : by_key_) sorted.push_back(found);
-    std::sort(sorted.begin(), sorted.end(), Better);
-    if (static_cast<int>(sorted.size()) > count_) sorted.resize(static_cast<std::size_t>(count_));
-    return sorted;
-  }
-
-  /// What a plan must beat to be among those returned.
-  double Threshold() const {
-    const std::vector<Found> sorted = Sorted();
-    return static_cast<int>(sorted.size()) < count_ ? std::numeric_limits<double>::infinity()
-                                                    : sorted.back().evaluation.iteration_s;
-  }
-
- private:
-  int count_;
-  std::map<LayoutKey, Found> by_key_;
-};
 
 std::vector<plan::ClosestMiss> DescribeMiss(const plan::Plan& nearest, const std::string& change) {
   std::vector<plan::ClosestMiss> closest = nearest.closest;
@@ -151,101 +93,11 @@ std::string DescribeBinding(const plan::Plan& best, double unlimited_s) {
          " of the iteration); more memory would not help";
 }
 
-struct SearchState {
-  std::vector<Found> best;
-  plan::SearchSummary summary;
-  Outcome outcome = Outcome::kOptimal;
-};
-
-SearchState Search(const PlanRequest& request,
-                   const Evaluator& evaluator,
-                   const std::vector<Candidate>& candidates,
-                   const Progress& progress,
-                   std::chrono::steady_clock::time_point start) {
-  SearchState state;
-  const int count = static_cast<int>(candidates.size());
-  std::vector<double> bounds(candidates.size());
-  ParallelFor(count, request.threads, [&](std::int64_t begin, std::int64_t end, int) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      bounds[static_cast<std::size_t>(i)] = evaluator.Bound(static_cast<int>(i));
-    }
-  });
-  std::vector<int> order(candidates.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return bounds[static_cast<std::size_t>(a)] < bounds[static_cast<std::size_t>(b)];
-  });
-
-  std::set<LayoutKey> keys;
-  for (const Candidate& candidate : candidates) keys.insert(KeyOf(candidate));
-  Best best(std::min(request.top, static_cast<int>(keys.size())));
-  double shortest = std::numeric_limits<double>::infinity();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  // Long evaluations look at the clock too; what stops by gap or proof never gets that far.
-  const std::function<bool()> stop = [&] {
-    return InterruptRequested() || elapsed() > request.time_limit_s;
-  };
-  int done = 0;
-  while (done < count) {
-    const double next_bound =
-        bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])];
-    // An alternative that takes several times as long is none.
-    const double threshold = std::min(best.Threshold(), kWorstAlternative * shortest);
-    if (next_bound > threshold) break;  // nothing left can be among the plans returned
-    // Nothing left can be better by more than the gap, and the alternatives are there.
-    if (std::isfinite(best.Threshold()) && next_bound >= shortest * (1 - request.gap)) break;
-    if (InterruptRequested()) {
-      state.outcome = Outcome::kInterrupted;
-      break;
-    }
-    if ((request.max_evaluations > 0 && state.summary.evaluated >= request.max_evaluations) ||
-        elapsed() > request.time_limit_s) {
-      state.outcome = Outcome::kTimeLimit;
-      break;
-    }
-    const int round = std::min(kRound, count - done);
-    bool stopped = false;
-    std::vector<Evaluation> evaluations(static_cast<std::size_t>(round));
-    ParallelFor(round, request.threads, [&](std::int64_t begin, std::int64_t end, int) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        evaluations[static_cast<std::size_t>(i)] =
-            evaluator.Evaluate(order[static_cast<std::size_t>(done + i)], threshold, stop);
-      }
-    });
-    for (int i = 0; i < round; ++i) {
-      Evaluation& evaluation = evaluations[static_cast<std::size_t>(i)];
-      if (evaluation.stopped) stopped = true;
-      if (!evaluation.stopped) ++state.summary.evaluated;
-      if (!evaluation.fits) continue;
-      const int index = order[static_cast<std::size_t>(done) + static_cast<std::size_t>(i)];
-      shortest = std::min(shortest, evaluation.iteration_s);
-      best.Add(KeyOf(candidates[static_cast<std::size_t>(index)]), {index, std::move(evaluation)});
-    }
-    if (stopped) {
-      state.outcome = InterruptRequested() ? Outcome::kInterrupted : Outcome::kTimeLimit;
-      break;  // `done` stays: the bound must hold for what was cut off
-    }
-    done += round;
-    if (progress) {
-      progress(static_cast<double>(done) / count, std::isinf(shortest) ? 0 : shortest);
-    }
-  }
-  state.best = best.Sorted();
-  state.summary.candidates = count;
-  state.summary.pruned = count - state.summary.evaluated;
-  state.summary.space = request.space.has_free_stages() ? "uniform" : request.space.name;
-  if (!state.best.empty()) {
-    // What was not evaluated is no better than the next bound.
-    const double left =
-        done < count ? bounds[static_cast<std::size_t>(order[static_cast<std::size_t>(done)])]
-                     : std::numeric_limits<double>::infinity();
-    state.summary.lower_bound_s = std::min(shortest, left);
-    state.summary.gap = 1 - state.summary.lower_bound_s / shortest;
-  }
-  state.summary.seconds = elapsed();
-  return state;
+Pricing PricingBy(const Evaluator& evaluator) {
+  return {[&evaluator](int index) { return evaluator.Bound(index); },
+          [&evaluator](int index, double cutoff_s, const std::function<bool()>& stop) {
+            return evaluator.Evaluate(index, cutoff_s, stop);
+          }};
 }
 
 std::string StatusName(Outcome outcome, double gap, double wanted) {
@@ -302,9 +154,13 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
   const model::Graph graph = model::BuildGraph(request.model.spec);
   const std::vector<Candidate> candidates = EnumerateCandidates(request, graph);
   const Evaluator evaluator(request, graph, candidates);
-  SearchState state = Search(request, evaluator, candidates, progress, start);
+  UniformSearch state = SearchUniform(request, candidates, PricingBy(evaluator), progress, start);
   result.search = state.summary;
   result.outcome = state.outcome;
+  for (const auto& [reason, count] : state.failures) {
+    result.notes.push_back(std::to_string(count) + " of " + std::to_string(candidates.size()) +
+                           " layouts could not be priced and were left out: " + reason);
+  }
   std::vector<plan::Plan> of_full_space;
   if (request.space.has_free_stages() && MayStagesDiffer(request) &&
       state.outcome == Outcome::kOptimal) {
@@ -404,7 +260,8 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
     unlimited.memory_limit = 1.0;
     unlimited.top = 1;
     const Evaluator free_evaluator(unlimited, graph, candidates);
-    const SearchState free_state = Search(unlimited, free_evaluator, candidates, {}, start);
+    const UniformSearch free_state =
+        SearchUniform(unlimited, candidates, PricingBy(free_evaluator), {}, start);
     if (free_state.outcome == Outcome::kOptimal && !free_state.best.empty()) {
       unlimited_s = free_state.best.front().evaluation.iteration_s;
     }
