@@ -177,6 +177,8 @@ class PipelineSearch {
     const std::int64_t samples = request.global_batch / micro_batches;
     for (const int size : StageSizes(request.cluster)) {
       for (const cost::Layout& layout : StageLayouts(request, graph, size, samples)) {
+        // A fixed stage of ZeRO needs replicas to shard over.
+        if (ZeroVariants(request, layout, 1, /*has_others=*/true).empty()) continue;
         shapes.push_back({layout, size});
       }
     }

@@ -2,6 +2,7 @@
 // commands where a command answers it, else by the functions below them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <numeric>
@@ -326,6 +327,129 @@ TEST(PlanningRows, UsersRow14_SequencesThatDoNotDivideAreRefused) {
   for (const plan::Stage& stage : PlanOf(PlanArguments("llama-3.2-1b", "l4-1x2", 8193, 2)).stages) {
     EXPECT_FALSE(stage.sp);
   }
+}
+
+TEST(PlanningRows, UsersRow14_SequencesThatDoNotDivideForContextParallelismAreRefused) {
+  const Ran refused = Call(PlanArguments("llama-3.2-1b", "l4-1x2", 8193, 2, {"cp=2"}));
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("context parallelism needs a sequence that 2 * cp divides"));
+  EXPECT_EQ(Call(PlanArguments("llama-3.2-1b", "l4-1x2", 8192, 2, {"cp=2"})).code, 0);
+  plan::Plan file = MakePlan({.model = "llama-3.2-1b", .seq_len = 8193, .dp = 2});
+  file.training.global_batch /= 2;
+  file.stages.front().dp = 1;
+  file.stages.front().cp = 2;
+  const Ran said = PredictFile(file);
+  EXPECT_EQ(said.code, 2);
+  EXPECT_THAT(said.err,
+              AllOf(HasSubstr("stages[0].cp"),
+                    HasSubstr("multiple of 2 * cp = 4, got 8193"),
+                    HasSubstr("8192")));
+  // A search over a long sequence does not choose a degree that does not divide it.
+  const plan::Plan found =
+      PlanOf(PlanArguments("llama-3.2-1b", "a100-sxm4-80gb-1x8", 65'540, 8, {}, {"--top", "1"}));
+  for (const plan::Stage& stage : found.stages) EXPECT_EQ(65'540 % (2 * stage.cp), 0);
+}
+
+// An autotuner that ran its candidates died of the first that did. Here nothing is run: layouts
+// that do not fit are counted out, and where none fits the answer says what would (how the search
+// goes on where one cannot be priced: UniformSearchTest).
+TEST(PlanningRows, UsersRow17_LayoutsThatDoNotFitDoNotEndTheSearch) {
+  const plan::Plan plan = PlanOf(PlanArguments("gpt3-6.7b", "l4-1x8", 2048, 64));
+  EXPECT_TRUE(plan.predicted->fits);
+  EXPECT_EQ(plan.search->status, "optimal");
+  // All of those that keep the model whole on each device are too large.
+  const Ran whole = Call(PlanArguments("gpt3-6.7b", "l4-1x8", 2048, 64, {"dp=8", "zero=0", "offload.optimizer=0"}));
+  EXPECT_EQ(whole.code, 3);
+  EXPECT_THAT(whole.err, AllOf(HasSubstr("no plan fits"), HasSubstr("what would fit: ")));
+}
+
+// A profiler ran all operators at full size on one GPU. Here shapes alone are looked at: a plan for
+// 70 billion parameters and 131072 tokens costs megabytes and seconds on this machine.
+TEST(PlanningRows, UsersRow18_LargeShapesNeedNoDevice) {
+  const Folder folder;
+  const std::string cluster = folder.Write("a40.yaml", R"(palmist_cluster: 1
+name: a40-16x8
+groups:
+  - nodes: 16
+    devices_per_node: 8
+    device: {name: A40, memory_gib: 44.5, memory_bandwidth_gb_per_s: 696, fp32_tflops: 37.4,
+             bf16_tflops: 149.7}
+    intra_node: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 5}
+    inter_node: {kind: infiniband, bandwidth_gb_per_s: 25, latency_us: 10,
+                 node_bandwidth_gb_per_s: 25}
+    host_to_device: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 10}
+    device_to_host: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 10}
+    host_memory_gib: 512
+)");
+  const plan::Plan plan = PlanOf(PlanArguments(
+      "llama-3.1-70b", cluster, 131'072, 16, {}, {"--space", "uniform", "--top", "1"}));
+  EXPECT_TRUE(plan.predicted->fits);
+  EXPECT_EQ(plan.seq_len, 131'072);
+  // Its weights alone are 141 GB; the search never holds one of them.
+  rusage usage = {};
+  ASSERT_EQ(getrusage(RUSAGE_SELF, &usage), 0);
+  EXPECT_LT(usage.ru_maxrss, 4L << 20);  // in KiB
+}
+
+// Twice the nodes: a configuration that was shipped for 16 and scaled up lost to one found by hand.
+TEST(PlanningRows, UsersRow19_MoreNodesGetAPlanOfTheirOwnAndSayWhy) {
+  const auto arguments = [](const char* cluster) {
+    return PlanArguments("qwen3-30b-a3b", cluster, 4096, 512, {}, {"--space", "uniform"});
+  };
+  const plan::Plan before = PlanOf(arguments("h100-2x8"));
+  const plan::Plan after = PlanOf(arguments("h100-4x8"));
+  // The old layout on the new cluster, with twice the replicas.
+  const plan::Stage& stage = before.stages.front();
+  const auto fix = [](const char* key, int value) { return key + ("=" + std::to_string(value)); };
+  const Fixes scaled_fixes = {fix("pp", static_cast<int>(before.stages.size())),
+                              fix("tp", stage.tp),
+                              fix("ep", stage.ep),
+                              fix("zero", stage.zero),
+                              fix("micro_batch", stage.micro_batch)};
+  const plan::Plan scaled =
+      PlanOf(PlanArguments("qwen3-30b-a3b", "h100-4x8", 4096, 512, scaled_fixes));
+  EXPECT_LE(after.predicted->iteration_time_s, scaled.predicted->iteration_time_s * 1.01);
+  const Folder folder;
+  const std::string file = folder.Write("plan.json", plan::ToJson(after).dump());
+  const Ran why = Call({"explain", file, "--time-limit", "2s"});
+  EXPECT_EQ(why.code, 0) << why.err;
+  EXPECT_THAT(why.out,
+              AllOf(HasSubstr("binding: "), HasSubstr("alternatives"), HasSubstr("without it")));
+}
+
+// Two RTX 3080 and two RTX 4090.
+TEST(PlanningRows, UsersRow20_MixedDevicesHaveTheirOwnMemoryAndSpeed) {
+  const Folder folder;
+  const auto group = [](const std::string& device) {
+    return "  - {nodes: 1, devices_per_node: 2, device: {" + device + R"(},
+     intra_node: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 5},
+     inter_node: {kind: ethernet, bandwidth_gb_per_s: 3.125, latency_us: 30,
+                  node_bandwidth_gb_per_s: 3.125},
+     host_to_device: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 10},
+     device_to_host: {kind: pcie4, bandwidth_gb_per_s: 31.5, latency_us: 10},
+     host_memory_gib: 64}
+)";
+  };
+  const std::string cluster =
+      folder.Write("mixed.yaml",
+                   "palmist_cluster: 1\nname: mixed\ngroups:\n" +
+                       group("name: RTX-3080, memory_gib: 10, memory_bandwidth_gb_per_s: 760, "
+                             "fp32_tflops: 29.8, bf16_tflops: 59.5") +
+                       group("name: RTX-4090, memory_gib: 24, memory_bandwidth_gb_per_s: 1008, "
+                             "fp32_tflops: 82.6, bf16_tflops: 165"));
+  const plan::Plan plan = PlanOf(PlanArguments("gpt2-large", cluster, 1024, 32, {"pp=2"}));
+  ASSERT_EQ(plan.stages.size(), 2U);
+  const plan::StagePrediction& slow = plan.stages[0].predicted.value();
+  const plan::StagePrediction& fast = plan.stages[1].predicted.value();
+  constexpr double kGib = 1 << 30;
+  EXPECT_NEAR(slow.memory.limit / kGib, 10, 1);
+  EXPECT_NEAR(fast.memory.limit / kGib, 24, 1);
+  EXPECT_LE(slow.memory.needed(), slow.memory.limit);
+  // The faster two hold more layers, so that neither pair waits much for the other.
+  EXPECT_GT(plan.stages[1].num_layers(), plan.stages[0].num_layers());
+  const double ratio = (slow.forward_s + slow.backward_s) / (fast.forward_s + fast.backward_s);
+  EXPECT_GT(ratio, 0.7);
+  EXPECT_LT(ratio, 1.4);
 }
 
 // Two nodes of eight A100 with 10 Gb/s between them.

@@ -151,6 +151,18 @@ TEST(FullSearchTest, OffloadMakesRoom) {
   EXPECT_LE(result.search.gap, 0.0101);
 }
 
+TEST(FullSearchTest, AFixedStageOfZeroLeavesOutStagesWithoutReplicas) {
+  PlanRequest request = test::RequestFor("gpt2-large", "l4-1x4", 1024, 16);
+  request.space = RulesOf("full");
+  request.fixed.zero = 2;
+  const PlanResult result = FindPlan(request);
+  ASSERT_FALSE(result.plans.empty());
+  for (const plan::Stage& stage : result.plans.front().stages) EXPECT_EQ(stage.zero, 2);
+  // Nothing has two replicas of which one has none.
+  request.fixed.dp = 1;
+  EXPECT_THROW(FindPlan(request), Error);
+}
+
 TEST(FullSearchTest, AStopIsHonest) {
   const PlanRequest request = TinyRequest(3);
   const model::Graph graph = model::BuildGraph(request.model.spec);
