@@ -113,6 +113,7 @@ class PipelineSearch {
                                       const std::function<bool()>& stop) {
     cutoff_s_ = cutoff_s;
     size_ = size;
+    stop_ = &stop;
     levels_.clear();
     choices_.SetMostSeconds(cutoff_s / micro_batches_);
     grain_s_ = kLabelTolerance / kLabelError * cutoff_s / std::min(layers_, devices_);
@@ -127,10 +128,7 @@ class PipelineSearch {
         Prepend({layers_, devices_, -1}, nullptr, 0, frontiers);
       } else {
         for (const auto& [key, labels] : levels_[static_cast<std::size_t>(stages) - 2]) {
-          if (stop && stop()) {
-            is_stopped_ = true;
-            break;
-          }
+          if (IsStopped()) break;
           if (std::get<0>(key) > 0) Prepend(key, &labels, stages - 1, frontiers);
         }
       }
@@ -185,6 +183,12 @@ class PipelineSearch {
     return shapes;
   }
 
+  /// Asks whether to stop; once it is so, it stays so.
+  bool IsStopped() {
+    is_stopped_ = is_stopped_ || (*stop_ && (*stop_)());
+    return is_stopped_;
+  }
+
   int DevicesOf(int shape) const { return shapes_[static_cast<std::size_t>(shape)].devices; }
 
   static double IterationSeconds(const Label& label) {
@@ -203,6 +207,7 @@ class PipelineSearch {
     std::map<std::pair<int, int>, double> least_of;
     for (int shape = 0; shape < static_cast<int>(shapes_.size()); ++shape) {
       if (size_ > 0 && DevicesOf(shape) != size_) continue;
+      if (IsStopped()) break;
       for (int count = 1; count <= layers_; ++count) {
         double least_s = kNever;
         for (int first = 0; first + count <= layers_; ++first) {
@@ -283,6 +288,7 @@ class PipelineSearch {
       const int first_device = end_device - DevicesOf(shape);
       if (!IsAligned(request_.cluster, first_device, DevicesOf(shape))) continue;
       if (next_shape >= 0 && !FitTogether(shape, next_shape)) continue;
+      if (IsStopped()) return;
       const double hop_s =
           next_shape >= 0 ? choices_.HopSeconds(shape, next_shape, end_layer - 1, first_device) : 0;
       for (int first = end_layer - 1; first >= 0; --first) {
@@ -396,6 +402,7 @@ class PipelineSearch {
   double cutoff_s_ = kNever;
   double grain_s_ = 0;  // labels are rounded up to it
   int size_ = 0;        // of all stages; 0: any
+  const std::function<bool()>* stop_ = nullptr;
   bool is_stopped_ = false;
   std::int64_t labels_ = 0;
 };
@@ -422,6 +429,9 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
   const auto wanted = [&] {
     return shortest * (1 - options.gap) * (1 + kIterationTolerance + kLabelTolerance);
   };
+  const std::vector<int> sizes = StageSizes(request.cluster);
+  const std::size_t rounds = (searches.size() + kRound - 1) / kRound * (sizes.size() + 1);
+  std::size_t rounds_done = 0;
   // Runs some searches at one cut-off, so that the answer does not depend on the threads.
   const auto run = [&](std::span<const std::pair<std::size_t, int>> tasks) {
     const double cutoff_s = wanted();
@@ -438,13 +448,18 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
       shortest = pipeline->iteration_s;
       result.best = {std::move(*pipeline)};
     }
+    ++rounds_done;
+    if (options.progress) {
+      options.progress(static_cast<double>(rounds_done) / static_cast<double>(rounds),
+                       result.best.empty() ? 0 : result.best.front().iteration_s);
+    }
   };
   const auto is_stopped = [&] {
     return std::any_of(
         searches.begin(), searches.end(), [](const auto& search) { return search->is_stopped(); });
   };
   // Stages of one size first: few, and often near the best, which then cuts off more.
-  for (const int size : StageSizes(request.cluster)) {
+  for (const int size : sizes) {
     for (std::size_t i = 0; i < searches.size() && !is_stopped(); i += kRound) {
       std::vector<std::pair<std::size_t, int>> tasks;
       for (std::size_t k = i; k < std::min(i + kRound, searches.size()); ++k) {

@@ -36,6 +36,8 @@ struct FullSearchOptions {
   double cutoff_s = 0;  ///< only shorter ones are looked for
   double gap = 0.01;    ///< the answer is proven this close to the best of the space
   std::function<bool()> stop;
+  /// Told the share done in [0, 1] and the shortest iteration so far (0 if none).
+  std::function<void(double done, double best_s)> progress;
 };
 
 struct FullSearchResult {

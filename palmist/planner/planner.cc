@@ -120,15 +120,25 @@ bool MayStagesDiffer(const PlanRequest& request) {
          request.fixed.schedule.value_or("1f1b") == "1f1b" && request.max_evaluations == 0;
 }
 
+/// Of the progress of a search in two parts, the first one's share.
+constexpr double kUniformShare = 0.2;
+
 /// Searches the full space for what beats `shortest_s`, or for anything where that is infinite.
 FullSearchResult SearchFull(const PlanRequest& request,
                             const model::Graph& graph,
                             double shortest_s,
                             double bound_s,
-                            const std::function<bool()>& stop) {
+                            const std::function<bool()>& stop,
+                            const Progress& progress) {
   FullSearchOptions options;
   options.gap = request.gap;
   options.stop = stop;
+  if (progress) {
+    options.progress = [&](double done, double best_s) {
+      const double known_s = std::isfinite(shortest_s) ? shortest_s : 0;
+      progress(kUniformShare + (1 - kUniformShare) * done, best_s > 0 ? best_s : known_s);
+    };
+  }
   if (std::isfinite(shortest_s)) {
     options.cutoff_s = shortest_s;
     return SearchFullSpace(request, graph, options);
@@ -154,7 +164,12 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
   const model::Graph graph = model::BuildGraph(request.model.spec);
   const std::vector<Candidate> candidates = EnumerateCandidates(request, graph);
   const Evaluator evaluator(request, graph, candidates);
-  UniformSearch state = SearchUniform(request, candidates, PricingBy(evaluator), progress, start);
+  const bool is_full = request.space.has_free_stages() && MayStagesDiffer(request);
+  Progress of_uniform = progress;
+  if (progress && is_full) {
+    of_uniform = [&](double done, double best_s) { progress(kUniformShare * done, best_s); };
+  }
+  UniformSearch state = SearchUniform(request, candidates, PricingBy(evaluator), of_uniform, start);
   result.search = state.summary;
   result.outcome = state.outcome;
   for (const auto& [reason, count] : state.failures) {
@@ -162,8 +177,7 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
                            " layouts could not be priced and were left out: " + reason);
   }
   std::vector<plan::Plan> of_full_space;
-  if (request.space.has_free_stages() && MayStagesDiffer(request) &&
-      state.outcome == Outcome::kOptimal) {
+  if (is_full && state.outcome == Outcome::kOptimal) {
     double shortest_s = std::numeric_limits<double>::infinity(), bound_s = shortest_s;
     if (!state.best.empty()) shortest_s = state.best.front().evaluation.iteration_s;
     for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
@@ -173,7 +187,7 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
       return InterruptRequested() || took.count() > request.time_limit_s;
     };
-    const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, stop);
+    const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, stop, progress);
     for (const FoundPipeline& found : full.best) {
       of_full_space.push_back(MakePlan(request, graph, found));
     }

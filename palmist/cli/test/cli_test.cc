@@ -2,6 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <chrono>
+#include <csignal>
+#include <thread>
+
 #include "palmist/base/json.h"
 #include "palmist/cli/test/run_program.h"
 #include "palmist/plan/plan.h"
@@ -336,6 +340,41 @@ TEST(CliTest, ThreadsChangeNothing) {
     return json;
   };
   EXPECT_EQ(plan("1"), plan("2"));
+}
+
+// In a child process, so that the signal does not reach the next test. The whole search takes many
+// times as long.
+[[noreturn]] void PlanUntilInterrupted(const std::vector<std::string>& arguments) {
+  std::thread([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    std::raise(SIGINT);
+  }).detach();
+  std::_Exit(Call(arguments).code);
+}
+
+TEST(CliTest, ASignalEndsTheSearchWithTheBestSoFar) {
+  const Folder folder;
+  const std::string file = folder.File("plan.json");
+  const std::vector<std::string> arguments = {"plan",
+                                              "gpt-22b",
+                                              "--cluster",
+                                              "l4-4x8",
+                                              "--seq",
+                                              "2048",
+                                              "--global-batch",
+                                              "256",
+                                              "--gap",
+                                              "0",
+                                              "--threads",
+                                              "1",
+                                              "-o",
+                                              file};
+  EXPECT_EXIT(PlanUntilInterrupted(arguments), ::testing::ExitedWithCode(130), "");
+  const plan::Plan plan = plan::LoadPlan(file).value();
+  EXPECT_EQ(plan.search->status, "interrupted");
+  EXPECT_TRUE(plan.predicted->fits);
+  EXPECT_GT(plan.search->gap, 0);
+  EXPECT_LE(plan.search->lower_bound_s, plan.predicted->iteration_time_s);
 }
 
 // ------------------------------------------------------------------- files

@@ -297,6 +297,20 @@ TEST(PlannerTest, ProgressRisesToTheEnd) {
   EXPECT_NEAR(best, result.plans.front().predicted->iteration_time_s, 1e-9 * best);
 }
 
+TEST(PlannerTest, ProgressOfTheFullSearchRisesToo) {
+  PlanRequest request = RequestFor("gpt2-large", "l4-1x4", 512, 16);
+  request.space = RulesOf("full");
+  double last = 0, best = 0;
+  const PlanResult result = FindPlan(request, [&](double done, double best_s) {
+    EXPECT_GE(done, last);
+    EXPECT_LE(done, 1);
+    last = done;
+    best = best_s;
+  });
+  EXPECT_GT(last, 0.2);
+  EXPECT_NEAR(best, result.plans.front().predicted->iteration_time_s, 0.001 * best);
+}
+
 TEST(PlannerTest, NothingFitsNamesStageBytesAndChange) {
   PlanRequest request = RequestFor("llama-2-7b", "l4-1x2", 2048, 4);
   const PlanResult result = FindPlan(request);
