@@ -275,6 +275,11 @@ int RunPlan(Context& context, const PlanArguments& arguments) {
   const std::vector<plan::Plan> alternatives(result.plans.begin() + 1, result.plans.end());
   std::vector<std::string> notes = result.notes;
   for (const std::string& advice : Advice(best)) notes.push_back(advice);
+  constexpr std::int64_t kWorthANote = 256 * kMiB;
+  if (result.search_bytes > kWorthANote) {
+    notes.push_back("the search itself held up to " +
+                    FormatBytes(static_cast<double>(result.search_bytes)));
+  }
   if (!arguments.output.empty()) {
     WriteFileAtomic(arguments.output, plan::ToJson(best).dump(2) + "\n").value();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -86,11 +87,34 @@ bool IsAligned(const cluster::Cluster& cluster, int first, int size) {
              cluster.groups[static_cast<std::size_t>(end.group)].devices_per_node;
 }
 
+/// Counts the bytes of all searches.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::int64_t limit) : limit_(limit) {}
+
+  void Add(std::int64_t bytes) {
+    const std::int64_t now = used_ += bytes;
+    std::int64_t before = peak_;
+    while (now > before && !peak_.compare_exchange_weak(before, now)) {
+    }
+  }
+  bool is_spent() const { return peak_ > limit_; }
+  std::int64_t peak() const { return peak_; }
+
+ private:
+  std::int64_t limit_;
+  std::atomic<std::int64_t> used_ = 0, peak_ = 0;
+};
+
 /// The search for one number of micro-batches.
 class PipelineSearch {
  public:
-  PipelineSearch(const PlanRequest& request, const model::Graph& graph, int micro_batches)
-      : request_(request),
+  PipelineSearch(const PlanRequest& request,
+                 const model::Graph& graph,
+                 int micro_batches,
+                 MemoryBudget& budget)
+      : budget_(budget),
+        request_(request),
         graph_(graph),
         micro_batches_(micro_batches),
         layers_(static_cast<int>(graph.layers.size())),
@@ -134,8 +158,9 @@ class PipelineSearch {
       }
       bool is_alive = false;
       std::map<Key, Labels>& here = levels_.emplace_back();
-      for (const auto& [key, frontier] : frontiers) {
+      for (auto& [key, frontier] : frontiers) {
         const Labels& labels = here[key] = frontier.points();
+        frontier = {};
         labels_ += std::ssize(labels);
         if (std::get<0>(key) > 0) {
           is_alive = true;
@@ -153,8 +178,18 @@ class PipelineSearch {
       if (!is_alive || is_stopped_) break;
       if (request_.fixed.pp && stages >= *request_.fixed.pp) break;
     }
-    if (!best) return std::nullopt;
-    return Trace(best->first, best_key, best->second);
+    std::optional<FoundPipeline> found;
+    if (best) found = Trace(best->first, best_key, best->second);
+    levels_.clear();
+    held_labels_ = 0;
+    CountBytes();
+    return found;
+  }
+
+  /// Frees what further searches would use again.
+  void Clear() {
+    choices_.Clear();
+    CountBytes();
   }
 
   bool is_stopped() const { return is_stopped_; }
@@ -185,8 +220,17 @@ class PipelineSearch {
 
   /// Asks whether to stop; once it is so, it stays so.
   bool IsStopped() {
-    is_stopped_ = is_stopped_ || (*stop_ && (*stop_)());
+    CountBytes();
+    is_stopped_ = is_stopped_ || budget_.is_spent() || (*stop_ && (*stop_)());
     return is_stopped_;
+  }
+
+  /// Tells the budget what this search holds.
+  void CountBytes() {
+    const std::int64_t bytes =
+        choices_.bytes() + held_labels_ * static_cast<std::int64_t>(sizeof(Frontier::Point));
+    budget_.Add(bytes - counted_bytes_);
+    counted_bytes_ = bytes;
   }
 
   int DevicesOf(int shape) const { return shapes_[static_cast<std::size_t>(shape)].devices; }
@@ -359,16 +403,16 @@ class PipelineSearch {
     return label;
   }
 
-  void Add(const Key& key,
-           const Label& label,
-           const Step& step,
-           std::map<Key, Frontier>& to) const {
+  void Add(const Key& key, const Label& label, const Step& step, std::map<Key, Frontier>& to) {
     if (IsHopeless(label, std::get<0>(key), std::get<1>(key))) return;
     Label rounded = label;
     if (std::get<0>(key) > 0) {
       for (double& field : rounded) field = std::ceil(field / grain_s_) * grain_s_;
     }
-    to[key].Insert(rounded, step);
+    Frontier& frontier = to[key];
+    held_labels_ -= static_cast<std::int64_t>(frontier.size());
+    frontier.Insert(rounded, step);
+    held_labels_ += static_cast<std::int64_t>(frontier.size());
   }
 
   FoundPipeline Trace(int stages, Key key, int index) const {
@@ -391,6 +435,7 @@ class PipelineSearch {
     return found;
   }
 
+  MemoryBudget& budget_;
   const PlanRequest& request_;
   const model::Graph& graph_;
   int micro_batches_, layers_, devices_;
@@ -404,7 +449,9 @@ class PipelineSearch {
   int size_ = 0;        // of all stages; 0: any
   const std::function<bool()>* stop_ = nullptr;
   bool is_stopped_ = false;
-  std::int64_t labels_ = 0;
+  std::int64_t labels_ = 0;       // of all levels and searches
+  std::int64_t held_labels_ = 0;  // in memory now
+  std::int64_t counted_bytes_ = 0;
 };
 
 }  // namespace
@@ -414,11 +461,12 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
                                  const FullSearchOptions& options) {
   FullSearchResult result;
   const std::vector<int> counts = MicroBatchCounts(request);
+  MemoryBudget budget(options.most_bytes);
   std::vector<std::unique_ptr<PipelineSearch>> searches(counts.size());
   ParallelFor(std::ssize(counts), request.threads, [&](std::int64_t begin, std::int64_t end, int) {
     for (std::int64_t i = begin; i < end; ++i) {
-      searches[static_cast<std::size_t>(i)] =
-          std::make_unique<PipelineSearch>(request, graph, counts[static_cast<std::size_t>(i)]);
+      searches[static_cast<std::size_t>(i)] = std::make_unique<PipelineSearch>(
+          request, graph, counts[static_cast<std::size_t>(i)], budget);
     }
   });
   std::sort(searches.begin(), searches.end(), [](const auto& a, const auto& b) {
@@ -441,6 +489,7 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
         const auto [index, size] = tasks[static_cast<std::size_t>(i)];
         if (searches[index]->Bound() >= cutoff_s) continue;
         found[static_cast<std::size_t>(i)] = searches[index]->Search(cutoff_s, size, options.stop);
+        if (size == 0) searches[index]->Clear();  // that was its last
       }
     });
     for (std::optional<FoundPipeline>& pipeline : found) {
@@ -478,6 +527,8 @@ FullSearchResult SearchFullSpace(const PlanRequest& request,
     done += tasks.size();
   }
   result.is_complete = !is_stopped();
+  result.is_out_of_memory = budget.is_spent();
+  result.peak_bytes = budget.peak();
   // What was searched has nothing below the cut-off of its round but what was found.
   result.lower_bound_s = shortest * (1 - options.gap);
   for (std::size_t i = 0; i < searches.size(); ++i) {

@@ -32,16 +32,22 @@ struct FoundPipeline {
   std::vector<FoundStage> stages;
 };
 
+/// What all searches together may hold in labels and choices.
+inline constexpr std::int64_t kMaxSearchBytes = std::int64_t{4} << 30;
+
 struct FullSearchOptions {
   double cutoff_s = 0;  ///< only shorter ones are looked for
   double gap = 0.01;    ///< the answer is proven this close to the best of the space
   std::function<bool()> stop;
+  std::int64_t most_bytes = kMaxSearchBytes;  ///< more of labels and choices end the search
   /// Told the share done in [0, 1] and the shortest iteration so far (0 if none).
   std::function<void(double done, double best_s)> progress;
 };
 
 struct FullSearchResult {
-  bool is_complete = true;          ///< `stop` did not end it
+  bool is_complete = true;          ///< neither `stop` nor a lack of memory ended it
+  bool is_out_of_memory = false;    ///< `most_bytes` ended it
+  std::int64_t peak_bytes = 0;      ///< the most that labels and choices took
   std::vector<FoundPipeline> best;  ///< the shortest, or none below the cut-off
   double lower_bound_s = 0;         ///< of all pipelines of the space
   std::int64_t evaluated = 0;       ///< stage configurations

@@ -104,6 +104,8 @@ std::string StatusName(Outcome outcome, double gap, double wanted) {
   switch (outcome) {
     case Outcome::kOptimal:
       return "optimal";
+    case Outcome::kMemoryLimit:
+      return gap <= wanted ? "optimal" : "feasible";
     case Outcome::kTimeLimit:
       return gap <= wanted ? "optimal" : "time_limit";
     case Outcome::kInterrupted:
@@ -146,9 +148,10 @@ FullSearchResult SearchFull(const PlanRequest& request,
   FullSearchResult result;
   for (const double slack : {1.5, 3.0, 6.0, 12.0, 100.0}) {
     options.cutoff_s = bound_s * slack;
-    const std::int64_t evaluated = result.evaluated;
+    const std::int64_t evaluated = result.evaluated, peak = result.peak_bytes;
     result = SearchFullSpace(request, graph, options);
     result.evaluated += evaluated;
+    result.peak_bytes = std::max(result.peak_bytes, peak);
     if (!result.best.empty() || !result.is_complete) break;
   }
   return result;
@@ -192,10 +195,18 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
       of_full_space.push_back(MakePlan(request, graph, found));
     }
     result.search.space = request.space.name;
+    result.search_bytes = full.peak_bytes;
+    if (full.is_out_of_memory) {
+      result.notes.push_back("the search ended at its bound of " +
+                             FormatBytes(static_cast<double>(kMaxSearchBytes)) +
+                             ": a --space with fewer choices, or a --fix, can be searched whole");
+    }
     result.search.candidates += full.evaluated;
     result.search.evaluated += full.evaluated;
     if (!full.is_complete) {
-      result.outcome = InterruptRequested() ? Outcome::kInterrupted : Outcome::kTimeLimit;
+      result.outcome = InterruptRequested()    ? Outcome::kInterrupted
+                       : full.is_out_of_memory ? Outcome::kMemoryLimit
+                                               : Outcome::kTimeLimit;
     }
     if (!of_full_space.empty()) {
       shortest_s = std::min(shortest_s, of_full_space.front().predicted->iteration_time_s);

@@ -13,6 +13,7 @@ namespace palmist::planner {
 enum class Outcome {
   kOptimal,      ///< proven within `gap` of the best of the space
   kTimeLimit,    ///< best so far when time or evaluations ran out
+  kMemoryLimit,  ///< best so far when the search held as much as it may
   kInterrupted,  ///< best so far when a signal came
   kInfeasible    ///< nothing fits
 };
@@ -25,6 +26,7 @@ struct PlanResult {
   std::vector<plan::ClosestMiss> closest;
   plan::Plan nearest;  ///< kInfeasible: that plan, predicted
   plan::SearchSummary search;
+  std::int64_t search_bytes = 0;  ///< the most that the full search held
   /// One sentence: the constraint that binds, with what lifting it would buy.
   std::string binding;
   /// Notes for the reader, such as idle devices or operators that only our executor has.

@@ -263,7 +263,15 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
       kept.push_back(choice);
     }
   }
+  constexpr std::int64_t kEntryBytes = 128;  // of the map, key included
+  kept.shrink_to_fit();
+  bytes_ += kEntryBytes + std::ssize(kept) * static_cast<std::int64_t>(sizeof(StageChoice));
   return kept;
+}
+
+void StageChoices::Clear() {
+  choices_.clear();
+  bytes_ = 0;
 }
 
 }  // namespace palmist::planner

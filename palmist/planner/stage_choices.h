@@ -73,6 +73,12 @@ class StageChoices {
 
   std::int64_t evaluated() const { return evaluated_; }
 
+  /// Bytes of the choices that are kept, nearly.
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Forgets the choices.
+  void Clear();
+
  private:
   struct Costs;
 
@@ -91,6 +97,7 @@ class StageChoices {
   std::vector<std::vector<double>> least_s_;  // [shape][layers]
   double most_s_ = std::numeric_limits<double>::infinity();
   std::int64_t evaluated_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace palmist::planner

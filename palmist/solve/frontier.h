@@ -36,15 +36,12 @@ class ParetoFrontier {
     EraseDominatedBy(cost);
     Block& block = NearestBlock(cost);
     block.Add(cost, {count_++, std::move(tag)});
+    ++size_;
     if (block.costs.size() > kBlock) Split(block);
     return true;
   }
 
-  std::size_t size() const {
-    std::size_t size = 0;
-    for (const Block& block : blocks_) size += block.costs.size();
-    return size;
-  }
+  std::size_t size() const { return size_; }
 
   /// Returns the points in the order in which they came. Complexity: O(points log points).
   std::vector<Point> points() const {
@@ -138,6 +135,7 @@ class ParetoFrontier {
             ++i;
           }
         }
+        size_ -= before - block.costs.size();
         if (block.costs.empty()) {
           if (b + 1 < blocks_.size()) block = std::move(blocks_.back());
           blocks_.pop_back();
@@ -192,7 +190,8 @@ class ParetoFrontier {
   }
 
   std::vector<Block> blocks_;
-  std::uint64_t count_ = 0;
+  std::size_t size_ = 0;
+  std::uint64_t count_ = 0;  // of points that were ever kept
 };
 
 }  // namespace palmist::solve

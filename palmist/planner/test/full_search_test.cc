@@ -163,6 +163,25 @@ TEST(FullSearchTest, AFixedStageOfZeroLeavesOutStagesWithoutReplicas) {
   EXPECT_THROW(FindPlan(request), Error);
 }
 
+TEST(FullSearchTest, MemoryIsCountedAndBounded) {
+  PlanRequest request = test::RequestFor("gpt3-1.3b", "l4-2x4", 2048, 32);
+  request.space = RulesOf("full");
+  const model::Graph graph = model::BuildGraph(request.model.spec);
+  FullSearchOptions options;
+  options.cutoff_s = 10 * FindPlan(request).plans.front().predicted->iteration_time_s;
+  const FullSearchResult whole = SearchFullSpace(request, graph, options);
+  EXPECT_TRUE(whole.is_complete);
+  EXPECT_FALSE(whole.is_out_of_memory);
+  EXPECT_GT(whole.peak_bytes, 100'000);
+  options.most_bytes = whole.peak_bytes / 4;
+  const FullSearchResult bounded = SearchFullSpace(request, graph, options);
+  EXPECT_FALSE(bounded.is_complete);
+  EXPECT_TRUE(bounded.is_out_of_memory);
+  // It is looked at between stages, so a little more is taken.
+  EXPECT_LT(bounded.peak_bytes, whole.peak_bytes);
+  EXPECT_LE(bounded.lower_bound_s, whole.best.front().iteration_s);
+}
+
 TEST(FullSearchTest, AStopIsHonest) {
   const PlanRequest request = TinyRequest(3);
   const model::Graph graph = model::BuildGraph(request.model.spec);
