@@ -21,6 +21,7 @@
 #include "palmist/cli/output_files.h"
 #include "palmist/cli/plan_text.h"
 #include "palmist/cluster/presets.h"
+#include "palmist/plan/optimizer.h"
 #include "palmist/plan/summary.h"
 #include "palmist/planner/planner.h"
 #include "palmist/report/plan_page.h"
@@ -33,8 +34,9 @@ constexpr int kTerminated = 143;  // ended by SIGTERM, with the best plan so far
 
 struct PlanArguments {
   std::string model, cluster, seq, batch,
-      dtype = "bf16", memory_limit = "1", space = "full", ops = "auto", target = "none",
-      calibration, objective = "time", price, output, report, trace, time_limit = "150s";
+      dtype = "bf16", optimizer = "adamw", grad_dtype, memory_limit = "1", space = "full",
+      ops = "auto", target = "none", calibration, objective = "time", price, output, report, trace,
+      time_limit = "150s";
   std::vector<std::string> fix;
   double gap = 0.01, expert_imbalance = 1;
   std::int64_t max_evaluations = 0;
@@ -134,6 +136,10 @@ void CheckChoice(const std::string& option,
 planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
   CheckChoice("--objective", arguments.objective, {"time"}, {"cost", "memory"});
   CheckChoice("--dtype", arguments.dtype, {"bf16", "fp16", "fp32"}, {});
+  if (!arguments.grad_dtype.empty() && arguments.grad_dtype != arguments.dtype) {
+    CheckChoice("--grad-dtype", arguments.grad_dtype, {"fp32", arguments.dtype}, {});
+  }
+  CheckChoice("--optimizer", arguments.optimizer, plan::OptimizerNames(), {});
   CheckChoice("--ops", arguments.ops, {"auto", "eager", "sdpa", "fused", "tempo", "lean"}, {});
   CheckChoice("--target",
               arguments.target,
@@ -185,6 +191,8 @@ planner::PlanRequest MakeRequest(const PlanArguments& arguments) {
     }
   }
   request.dtype = arguments.dtype;
+  request.optimizer = arguments.optimizer;
+  request.grad_dtype = arguments.grad_dtype;
   request.memory_limit = ReadMemoryLimit(arguments.memory_limit);
   request.ops = arguments.ops;
   request.target = arguments.target;
@@ -320,6 +328,9 @@ void AddPlanCommand(CLI::App& app, Context& context) {
   command->add_option("--seq", a.seq, "sequence length, such as 4096 or 4k");
   command->add_option("--global-batch", a.batch, "sequences (or images) an iteration")->required();
   command->add_option("--dtype", a.dtype, "bf16, fp16 or fp32")->capture_default_str();
+  command->add_option("--optimizer", a.optimizer, "adamw, adamw-bf16, adamw-8bit or sgd (momentum)")
+      ->capture_default_str();
+  command->add_option("--grad-dtype", a.grad_dtype, "fp32 to sum gradients in it; as --dtype");
   command->add_option("--memory-limit", a.memory_limit, "share of the device, GiB, or a size")
       ->capture_default_str();
   command

@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include "palmist/plan/optimizer.h"
+
 namespace palmist::planner {
 namespace {
 
@@ -26,8 +28,8 @@ plan::Training TrainingOf(const PlanRequest& request, const Candidate& candidate
   if (!request.training) {
     // Megatron-LM sums half-precision gradients in fp32.
     training.grad_dtype = request.target == "megatron" ? "fp32" : request.dtype;
-    // fp32 needs no master copy beside its two moments.
-    training.optimizer.state_bytes_per_param = request.dtype == "fp32" ? 8 : 12;
+    if (!request.grad_dtype.empty()) training.grad_dtype = request.grad_dtype;
+    training.optimizer = plan::NamedOptimizer(request.optimizer, request.dtype).value();
   }
   training.global_batch = request.global_batch;
   training.micro_batches = candidate.micro_batches;

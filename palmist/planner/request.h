@@ -63,8 +63,10 @@ struct PlanRequest {
   cluster::Calibration calibration;
   std::int64_t seq_len = 0;  ///< 0 for convolutional models
   std::int64_t global_batch = 1;
-  std::string dtype = "bf16";  ///< bf16, fp16, fp32
-  /// Optimizer, clipping, gradients and what is trained; those of `target` and `dtype` by default.
+  std::string dtype = "bf16";       ///< bf16, fp16, fp32
+  std::string optimizer = "adamw";  ///< of plan::OptimizerNames
+  std::string grad_dtype;           ///< fp32 or as dtype; empty: as the target sums them
+  /// Where given, optimizer, gradients, clipping and what is trained are taken from it instead.
   std::optional<plan::Training> training;
   double memory_limit = 1.0;    ///< a share up to 1, or bytes above it
   std::string ops = "auto";     ///< auto, eager, sdpa, fused, tempo, lean

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "palmist/base/units.h"
+#include "palmist/plan/optimizer.h"
 
 namespace palmist::planner {
 namespace {
@@ -156,7 +157,7 @@ void SetDtype(const std::string& dtype, plan::Training& training) {
 }  // namespace
 
 std::vector<std::string> ChangeKeys() {
-  std::vector<std::string> keys = {"seq", "global_batch", "dtype", "grad_clip", "ops"};
+  std::vector<std::string> keys = {"seq", "global_batch", "dtype", "optimizer", "grad_clip", "ops"};
   for (std::string& key : FixKeys()) keys.push_back(std::move(key));
   return keys;
 }
@@ -170,6 +171,12 @@ Result<void> ParseChange(std::string_view key_value, Change& change) {
     if (key == "seq") return Take(ParseSequenceLength(text), key, change.seq_len);
     if (key == "global_batch") return Take(ParseCount(text), key, change.global_batch);
     if (key == "ops") return Take(model::ParseVariant(text), key, change.all_ops);
+    if (key == "optimizer") {
+      const Result<plan::Optimizer> named = plan::NamedOptimizer(text, "bf16");
+      if (!named.ok()) return UsageError("--set optimizer", named.error().message(), "");
+      change.optimizer = text;
+      return {};
+    }
     if (key == "grad_clip") {
       return Take(ParseNumber(text), key, change.grad_clip);
     }
@@ -216,6 +223,9 @@ plan::Plan WithChange(const plan::Plan& plan, const Change& change, const model:
   training.schedule = fixed.schedule.value_or(training.schedule);
   training.grad_clip = change.grad_clip.value_or(training.grad_clip);
   if (change.dtype) SetDtype(*change.dtype, training);
+  if (change.optimizer) {
+    training.optimizer = plan::NamedOptimizer(*change.optimizer, training.dtype).value();
+  }
   if (fixed.pp && *fixed.pp != static_cast<int>(plan.stages.size())) SplitAnew(*fixed.pp, changed);
   for (plan::Stage& stage : changed.stages) {
     stage.predicted.reset();

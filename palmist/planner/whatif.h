@@ -18,11 +18,12 @@ struct Change {
   std::optional<std::int64_t> seq_len, global_batch;
   std::optional<std::string> dtype;       ///< bf16, fp16, fp32
   std::optional<double> grad_clip;        ///< 0: none
+  std::optional<std::string> optimizer;   ///< of plan::OptimizerNames
   std::optional<model::Variant> all_ops;  ///< of all operators, before `fixed`'s
 };
 
-/// Reads one `key=value`: the keys of `ParseFix`, and seq, global_batch, dtype, grad_clip and ops.
-/// Errors name --set.
+/// Reads one `key=value`: the keys of `ParseFix`, and seq, global_batch, dtype, optimizer,
+/// grad_clip and ops. Errors name --set.
 Result<void> ParseChange(std::string_view key_value, Change& change);
 
 /// Returns the keys `ParseChange` knows.

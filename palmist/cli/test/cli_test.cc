@@ -275,6 +275,21 @@ TEST(CliTest, ContradictoryFixes) {
   EXPECT_THAT(error.at("hint").get<std::string>(), HasSubstr("micro_batch"));
 }
 
+TEST(CliTest, OptimizersAreTheUsersChoice) {
+  const auto states = [](const char* optimizer) {
+    const nlohmann::json plan = Call(With(kPlan, {"--json", "--optimizer", optimizer})).json();
+    return plan.at("training").at("optimizer").at("state_bytes_per_param").get<double>();
+  };
+  EXPECT_EQ(states("adamw"), 12);
+  EXPECT_EQ(states("adamw-bf16"), 8);
+  EXPECT_EQ(states("adamw-8bit"), 6.03125);
+  EXPECT_EQ(states("sgd"), 8);
+  const nlohmann::json plan = Call(With(kPlan, {"--json", "--grad-dtype", "fp32"})).json();
+  EXPECT_EQ(plan.at("training").at("grad_dtype"), "fp32");
+  ExpectError(With(kPlan, {"--optimizer", "lion"}), 2, "--optimizer");
+  ExpectError(With(kPlan, {"--grad-dtype", "fp16"}), 2, "--grad-dtype");
+}
+
 TEST(CliTest, BadValuesOfOptions) {
   ExpectError(With(kPlan, {"--memory-limit", "0"}), 2, "--memory-limit");
   ExpectError(With(kPlan, {"--memory-limit", "lots"}), 2, "--memory-limit");

@@ -98,6 +98,8 @@ TEST_F(WhatIfTest, TrainingCanBeChanged) {
   EXPECT_EQ(fp32.training.grad_dtype, "fp32");
   EXPECT_EQ(fp32.training.optimizer.state_bytes_per_param, 8);
   EXPECT_EQ(With({"grad_clip=0"}).training.grad_clip, 0);
+  EXPECT_EQ(With({"optimizer=sgd"}).training.optimizer, (plan::Optimizer{"sgd", 8}));
+  EXPECT_EQ(With({"optimizer=sgd", "dtype=fp32"}).training.optimizer, (plan::Optimizer{"sgd", 4}));
   EXPECT_EQ(With({"ops=lean", "ops.norm=eager"}).stages[1].ops.norm, model::Variant::kEager);
   EXPECT_EQ(With({"ops=lean"}).stages[1].ops.attention, model::Variant::kLean);
   EXPECT_EQ(With({"offload.optimizer=0.5"}).stages[1].offload.optimizer, 0.5);
@@ -124,6 +126,7 @@ TEST_F(WhatIfTest, KeysAndValuesAreChecked) {
   EXPECT_THAT(message("layers=3"), AllOf(HasSubstr("layers"), HasSubstr("global_batch")));
   EXPECT_THAT(message("seq=long"), HasSubstr("--set seq"));
   EXPECT_THAT(message("dtype=int8"), HasSubstr("bf16, fp16 or fp32"));
+  EXPECT_THAT(message("optimizer=lion"), AllOf(HasSubstr("--set optimizer"), HasSubstr("sgd")));
   EXPECT_THAT(message("grad_clip=-1"), HasSubstr("at least 0"));
   EXPECT_THAT(message("zero=4"), HasSubstr("--set zero"));
   EXPECT_THAT(message("ops=leen"), HasSubstr("lean"));
