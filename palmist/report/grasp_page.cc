@@ -13,7 +13,7 @@ using grasp::Vector3d;
 using nlohmann::json;
 
 constexpr std::size_t kMaxPoints = 40'000;
-constexpr std::size_t kMaxGrasps = 60;
+constexpr std::size_t kMaxGrasps = 20;
 constexpr std::size_t kMaxRows = 100;
 
 // Tenths of a millimetre: finer than any depth camera, and short in JSON.
@@ -99,6 +99,21 @@ json RangeAround(std::span<const Grasp> grasps, int axis) {
   return {Rounded(lowest - kAround_m), Rounded(highest + kAround_m)};
 }
 
+/// The best grasps that keep away from better ones.
+std::vector<Grasp> Spread(std::span<const Grasp> grasps) {
+  constexpr double kApart_m = 0.03;
+  std::vector<Grasp> kept;
+  for (const Grasp& grasp : grasps) {
+    if (kept.size() == kMaxGrasps) break;
+    if (std::none_of(kept.begin(), kept.end(), [&](const Grasp& better) {
+          return (better.p_CG - grasp.p_CG).norm() < kApart_m;
+        })) {
+      kept.push_back(grasp);
+    }
+  }
+  return kept;
+}
+
 std::string Numbers(const Vector3d& v) {
   return fmt::format("{:.3f} {:.3f} {:.3f}", v.x(), v.y(), v.z());
 }
@@ -139,13 +154,15 @@ Page GraspPage(const GraspScene& scene) {
   page.AddKeyFigures(figures);
   for (const std::string& note : scene.notes) page.AddCallout(CalloutKind::kNote, note);
 
-  const auto shown = scene.grasps.first(std::min(scene.grasps.size(), kMaxGrasps));
+  const std::vector<Grasp> shown = Spread(scene.grasps);
   Chart chart;
   chart.id = "scene";
   chart.caption = fmt::format(
-      "The scene as the camera sees it, with the best {} grasps: both fingers and the palm, red "
-      "for the lowest score to green for the highest. Drag to turn, scroll to come nearer.",
-      shown.size());
+      "The scene as the camera sees it, with {} of the {} grasps, the best ones that do not crowd: "
+      "both fingers and the palm, red for the lowest score to green for the highest. Drag to turn, "
+      "scroll to come nearer.",
+      shown.size(),
+      scene.grasps.size());
   chart.data = json::array({CloudTrace(scene.cloud)});
   if (!shown.empty()) chart.data.push_back(GripperTrace(shown, scene.gripper));
   // The camera looks along z, with y down: so does the view, from a little above.

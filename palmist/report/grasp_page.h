@@ -26,7 +26,7 @@ struct GraspScene {
 };
 
 /// Returns the page of `scene`. Of a large cloud, points taken evenly are shown; of many grasps,
-/// the best.
+/// the best ones that do not crowd.
 Page GraspPage(const GraspScene& scene);
 
 }  // namespace palmist::report
