@@ -149,7 +149,7 @@ report::Chart MakeChart(const SpeedUps& speed_ups) {
   return chart;
 }
 
-int Main(const std::string& path) {
+void Main(const std::string& path) {
   fmt::print(
       "Iteration of plans that may recompute and no more, and how many times as fast the "
       "plan is after each further part of the search.\n\n");
@@ -177,21 +177,15 @@ int Main(const std::string& path) {
   const report::Chart chart = MakeChart(speed_ups);
   PrintHeader(chart.table.headers);
   for (const std::vector<std::string>& row : chart.table.rows) PrintRow(row);
-  if (path.empty()) return 0;
+  if (path.empty()) return;
   report::Page page("What each part of the search buys");
   page.AddChart(chart);
   page.Write(path).value();
-  return 0;
 }
 
 }  // namespace
 }  // namespace palmist::studies
 
 int main(int argc, char** argv) {
-  try {
-    return palmist::studies::Main(argc > 1 ? argv[1] : "");
-  } catch (const palmist::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return palmist::studies::RunStudy([&] { palmist::studies::Main(argc > 1 ? argv[1] : ""); });
 }

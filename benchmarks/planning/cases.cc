@@ -69,6 +69,16 @@ double GeometricMean(const std::vector<double>& values) {
   return std::exp(sum / static_cast<double>(values.size()));
 }
 
+int RunStudy(const std::function<void()>& study) {
+  try {
+    study();
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+
 void PrintRow(const std::vector<std::string>& cells) {
   fmt::print("|");
   for (const std::string& cell : cells) fmt::print(" {} |", cell);

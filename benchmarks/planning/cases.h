@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +29,9 @@ std::optional<plan::Plan> BestPlan(const planner::PlanRequest& request);
 
 /// Returns the geometric mean. @pre values are positive, and there is one
 double GeometricMean(const std::vector<double>& values);
+
+/// Runs a study; an Error is printed. Returns the exit code.
+int RunStudy(const std::function<void()>& study);
 
 /// Prints a row of a Markdown table.
 void PrintRow(const std::vector<std::string>& cells);

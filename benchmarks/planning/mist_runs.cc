@@ -18,7 +18,7 @@
 namespace palmist::studies {
 namespace {
 
-int Main(const std::string& path) {
+void Main(const std::string& path) {
   const accuracy::RunsFile file = accuracy::ReadRuns(ReadFile(path).value()).value();
   PrintHeader({"run",
                "measured",
@@ -50,7 +50,6 @@ int Main(const std::string& path) {
               plan::DescribeLayout(theirs),
               ours ? plan::DescribeLayout(*ours) : ""});
   }
-  return 0;
 }
 
 }  // namespace
@@ -61,10 +60,5 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "expected the path of l4_measured_runs.csv\n");
     return 2;
   }
-  try {
-    return palmist::studies::Main(argv[1]);
-  } catch (const palmist::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return palmist::studies::RunStudy([&] { palmist::studies::Main(argv[1]); });
 }

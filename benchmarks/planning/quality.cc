@@ -154,7 +154,7 @@ void PrintOperators(const std::vector<Row>& rows) {
       *std::max_element(ratios.begin(), ratios.end()));
 }
 
-int Main(const std::string& part) {
+void Main(const std::string& part) {
   std::vector<Row> rows;
   for (planner::PlanRequest& request : ZooRequests()) {
     if (request.model.name.find(part) == std::string::npos) continue;
@@ -163,17 +163,11 @@ int Main(const std::string& part) {
   }
   PrintSpaces(rows);
   PrintOperators(rows);
-  return 0;
 }
 
 }  // namespace
 }  // namespace palmist::studies
 
 int main(int argc, char** argv) {
-  try {
-    return palmist::studies::Main(argc > 1 ? argv[1] : "");
-  } catch (const palmist::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
+  return palmist::studies::RunStudy([&] { palmist::studies::Main(argc > 1 ? argv[1] : ""); });
 }

@@ -56,7 +56,7 @@ std::vector<PlanRequest> Requests() {
   return requests;
 }
 
-int Main() {
+void Main() {
   PrintHeader(
       {"model", "cluster", "space", "search", "gap", "configurations", "iteration", "plan"});
   for (const PlanRequest& request : Requests()) {
@@ -82,17 +82,9 @@ int Main() {
               FormatSeconds(best.predicted->iteration_time_s),
               plan::DescribeLayout(best)});
   }
-  return 0;
 }
 
 }  // namespace
 }  // namespace palmist::studies
 
-int main() {
-  try {
-    return palmist::studies::Main();
-  } catch (const palmist::Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return 1;
-  }
-}
+int main() { return palmist::studies::RunStudy(palmist::studies::Main); }

@@ -358,7 +358,8 @@ TEST(PlanningRows, UsersRow17_LayoutsThatDoNotFitDoNotEndTheSearch) {
   EXPECT_TRUE(plan.predicted->fits);
   EXPECT_EQ(plan.search->status, "optimal");
   // All of those that keep the model whole on each device are too large.
-  const Ran whole = Call(PlanArguments("gpt3-6.7b", "l4-1x8", 2048, 64, {"dp=8", "zero=0", "offload.optimizer=0"}));
+  const Ran whole = Call(
+      PlanArguments("gpt3-6.7b", "l4-1x8", 2048, 64, {"dp=8", "zero=0", "offload.optimizer=0"}));
   EXPECT_EQ(whole.code, 3);
   EXPECT_THAT(whole.err, AllOf(HasSubstr("no plan fits"), HasSubstr("what would fit: ")));
 }

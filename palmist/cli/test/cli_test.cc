@@ -3,8 +3,6 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <csignal>
-#include <thread>
 
 #include "palmist/base/json.h"
 #include "palmist/cli/test/run_program.h"
@@ -357,16 +355,6 @@ TEST(CliTest, ThreadsChangeNothing) {
   EXPECT_EQ(plan("1"), plan("2"));
 }
 
-// In a child process, so that the signal does not reach the next test. The whole search takes many
-// times as long.
-[[noreturn]] void PlanUntilInterrupted(const std::vector<std::string>& arguments) {
-  std::thread([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    std::raise(SIGINT);
-  }).detach();
-  std::_Exit(Call(arguments).code);
-}
-
 TEST(CliTest, ASignalEndsTheSearchWithTheBestSoFar) {
   const Folder folder;
   const std::string file = folder.File("plan.json");
@@ -384,7 +372,10 @@ TEST(CliTest, ASignalEndsTheSearchWithTheBestSoFar) {
                                               "1",
                                               "-o",
                                               file};
-  EXPECT_EXIT(PlanUntilInterrupted(arguments), ::testing::ExitedWithCode(130), "");
+  // The whole search takes many times as long.
+  EXPECT_EXIT(test::CallUntilInterrupted(arguments, std::chrono::milliseconds(1500)),
+              ::testing::ExitedWithCode(130),
+              "");
   const plan::Plan plan = plan::LoadPlan(file).value();
   EXPECT_EQ(plan.search->status, "interrupted");
   EXPECT_TRUE(plan.predicted->fits);

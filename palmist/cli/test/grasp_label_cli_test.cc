@@ -2,12 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <initializer_list>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "palmist/cli/test/run_program.h"
@@ -83,21 +80,14 @@ TEST_F(GraspLabelCliTest, AMeshThatCannotBeLabelledIsNamed) {
   EXPECT_THAT(far, HasSubstr("centre"));
 }
 
-// Works in a child process, so that the signal does not reach the next test. Without a check on the
-// way the work would take far longer.
-[[noreturn]] void LabelUntilInterrupted(const std::vector<std::string>& arguments) {
-  std::thread([] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    std::raise(SIGINT);
-  }).detach();
-  std::_Exit(Call(arguments).code);
-}
-
+// Without a check on the way the work would take far longer.
 TEST_F(GraspLabelCliTest, ASignalStopsWithinTheObject) {
-  EXPECT_EXIT(LabelUntilInterrupted(OfMesh(
-                  {"--spacing", "50", "--views", "100000", "--angles", "1000", "--depths", "1"})),
-              ::testing::ExitedWithCode(130),
-              "");
+  EXPECT_EXIT(
+      test::CallUntilInterrupted(
+          OfMesh({"--spacing", "50", "--views", "100000", "--angles", "1000", "--depths", "1"}),
+          std::chrono::milliseconds(500)),
+      ::testing::ExitedWithCode(130),
+      "");
   EXPECT_FALSE(std::filesystem::exists(output()));
 }
 

@@ -1,10 +1,14 @@
 /// Runs the program in the test's own process.
 #pragma once
 
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "palmist/cli/command.h"
@@ -30,6 +34,17 @@ inline Ran Call(const std::vector<std::string>& arguments) {
   ran.out = out.str();
   ran.err = err.str();
   return ran;
+}
+
+/// Runs `palmist arguments…` in a process that ends with its exit code, and has Ctrl-C pressed
+/// after a while. For EXPECT_EXIT, so that the signal does not reach the next test.
+[[noreturn]] inline void CallUntilInterrupted(const std::vector<std::string>& arguments,
+                                              std::chrono::milliseconds after) {
+  std::thread([after] {
+    std::this_thread::sleep_for(after);
+    std::raise(SIGINT);
+  }).detach();
+  std::_Exit(Call(arguments).code);
 }
 
 /// Joins two lists of arguments.
