@@ -125,22 +125,12 @@ bool MayStagesDiffer(const PlanRequest& request) {
 /// Of the progress of a search in two parts, the first one's share.
 constexpr double kUniformShare = 0.2;
 
-/// Searches the full space for what beats `shortest_s`, or for anything where that is infinite.
-FullSearchResult SearchFull(const PlanRequest& request,
-                            const model::Graph& graph,
-                            double shortest_s,
-                            double bound_s,
-                            const std::function<bool()>& stop,
-                            const Progress& progress) {
-  FullSearchOptions options;
-  options.gap = request.gap;
-  options.stop = stop;
-  if (progress) {
-    options.progress = [&](double done, double best_s) {
-      const double known_s = std::isfinite(shortest_s) ? shortest_s : 0;
-      progress(kUniformShare + (1 - kUniformShare) * done, best_s > 0 ? best_s : known_s);
-    };
-  }
+/// Searches a space for what beats `shortest_s`, or for anything where that is infinite.
+FullSearchResult SearchBelow(const PlanRequest& request,
+                             const model::Graph& graph,
+                             double shortest_s,
+                             double bound_s,
+                             FullSearchOptions options) {
   if (std::isfinite(shortest_s)) {
     options.cutoff_s = shortest_s;
     return SearchFullSpace(request, graph, options);
@@ -157,9 +147,53 @@ FullSearchResult SearchFull(const PlanRequest& request,
   return result;
 }
 
-}  // namespace
+/// The part of a request's space that Mist's artifact searches: small, and often near the best, so
+/// that the whole is then searched below a lower cut-off.
+PlanRequest Narrowed(const PlanRequest& request) {
+  const SpaceRules mist = RulesOf("mist");
+  PlanRequest narrow = request;
+  SpaceRules& space = narrow.space;
+  space.likeness = mist.likeness;
+  space.layers_around_mean = std::min(mist.layers_around_mean, space.layers_around_mean);
+  space.most_micro_batch = std::min(mist.most_micro_batch, space.most_micro_batch);
+  space.power_of_two_micro_batches = true;
+  space.sequence_parallel = space.expert_parallel = space.hybrid_zero = false;
+  return narrow;
+}
 
-namespace {
+/// Searches the full space for what beats `shortest_s`, or for anything where that is infinite.
+/// @param left_s seconds that are left
+FullSearchResult SearchFull(const PlanRequest& request,
+                            const model::Graph& graph,
+                            double shortest_s,
+                            double bound_s,
+                            const std::function<double()>& left_s,
+                            const Progress& progress) {
+  FullSearchOptions options;
+  options.gap = request.gap;
+  options.stop = [&] { return InterruptRequested() || left_s() < 0; };
+  if (progress) {
+    options.progress = [&](double done, double best_s) {
+      const double known_s = std::isfinite(shortest_s) ? shortest_s : 0;
+      progress(kUniformShare + (1 - kUniformShare) * done, best_s > 0 ? best_s : known_s);
+    };
+  }
+  const bool is_narrow = request.space.likeness <= Likeness::kShape;
+  if (is_narrow) return SearchBelow(request, graph, shortest_s, bound_s, options);
+  FullSearchOptions first = options;
+  first.progress = {};
+  // A part of the time, so that most of it is left for the whole.
+  constexpr double kShare = 0.25;
+  const double until_s = left_s() * (1 - kShare);
+  first.stop = [&] { return InterruptRequested() || left_s() < until_s; };
+  FullSearchResult narrow = SearchBelow(Narrowed(request), graph, shortest_s, bound_s, first);
+  if (!narrow.best.empty()) shortest_s = narrow.best.front().iteration_s;
+  FullSearchResult whole = SearchBelow(request, graph, shortest_s, bound_s, options);
+  whole.evaluated += narrow.evaluated;
+  whole.peak_bytes = std::max(whole.peak_bytes, narrow.peak_bytes);
+  if (whole.best.empty()) whole.best = std::move(narrow.best);
+  return whole;
+}
 
 PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
   const auto start = std::chrono::steady_clock::now();
@@ -186,11 +220,11 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
     for (int i = 0; i < static_cast<int>(candidates.size()); ++i) {
       bound_s = std::min(bound_s, evaluator.Bound(i));
     }
-    const auto stop = [&] {
+    const auto left_s = [&] {
       const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-      return InterruptRequested() || took.count() > request.time_limit_s;
+      return request.time_limit_s - took.count();
     };
-    const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, stop, progress);
+    const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, left_s, progress);
     for (const FoundPipeline& found : full.best) {
       of_full_space.push_back(MakePlan(request, graph, found));
     }
