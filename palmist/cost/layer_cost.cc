@@ -139,6 +139,14 @@ LayerCost<Expr> DeriveLayerCost(const model::LoweredLayer& layer) {
         step.step_class, step.forward_flops, step.forward_bytes, step.forward_kernels);
     cost.backward_s += ComputeSeconds(
         step.step_class, step.backward_flops, step.backward_bytes, step.backward_kernels);
+    if (step.step_class == StepClass::kGemm) {
+      cost.weight_grad_s += Select(
+          step.weight_elements + step.tied_elements,
+          ComputeSeconds(
+              step.step_class, step.backward_flops, step.backward_bytes, step.backward_kernels) /
+              2,
+          0);
+    }
     AddCollectives(step.forward_collectives, true, cost);
     AddCollectives(step.backward_collectives, false, cost);
     for (const int buffer : step.saved) {

@@ -27,6 +27,9 @@ struct LayerCost {
   T tied_weights{};    ///< of the head: parameters that live with the embedding
   T forward_s{};       ///< arithmetic, memory traffic and launches
   T backward_s{};
+  /// The part of `backward_s` that only gradients of weights need. Of a matrix product's backward,
+  /// two products as large as the forward one, that is one: half its time, half its launches.
+  T weight_grad_s{};
   T tp_forward_s{};  ///< collectives of each group, waited for
   T tp_backward_s{};
   T cp_forward_s{};
@@ -49,6 +52,7 @@ struct LayerCost {
                              &C::tied_weights,
                              &C::forward_s,
                              &C::backward_s,
+                             &C::weight_grad_s,
                              &C::tp_forward_s,
                              &C::tp_backward_s,
                              &C::cp_forward_s,

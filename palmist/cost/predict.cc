@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "palmist/base/units.h"
+#include "palmist/schedule/order.h"
 
 namespace palmist::cost {
 namespace {
@@ -25,7 +26,11 @@ double CommunicatorBytes(const plan::Stage& stage,
   const int replicas = stage.dp * stage.cp;
   if (replicas > 1 && replicas < world && !(stage.dp == 1 && stage.cp > 1)) add(replicas);
   if (stage.zero > 0 && stage.zero_shard > 1 && stage.zero_shard < replicas) add(stage.zero_shard);
-  if (position.num_stages > 1 && position.num_stages < world) add(position.num_stages);
+  if (position.most_stages > position.num_stages) {
+    add(std::min(position.most_stages, world));
+  } else if (position.num_stages > 1 && position.num_stages < world) {
+    add(position.num_stages);
+  }
   if (tied_apart) add(2);
   return bytes;
 }
@@ -92,11 +97,26 @@ const CostModel& Estimator::ModelFor(const model::OpVariants& ops) {
 }
 
 StageContent<double> Estimator::ContentOf(const plan::Stage& stage) const {
-  std::vector<bool> recomputed;
-  for (int layer = stage.first_layer; layer <= stage.last_layer; ++layer) {
-    recomputed.push_back(stage.recomputes(layer));
+  const auto count = [&](int first, int last) {
+    std::vector<bool> recomputed;
+    for (int layer = first; layer <= last; ++layer) recomputed.push_back(stage.recomputes(layer));
+    return CountLayers(graph_, first, last, recomputed);
+  };
+  if (stage.chunks.empty()) return count(stage.first_layer, stage.last_layer);
+  StageContent<double> content;
+  for (const plan::LayerRange& chunk : stage.chunks) {
+    const StageContent<double> part = count(chunk.first_layer, chunk.last_layer);
+    if (content.plain.empty()) {
+      content = part;
+      continue;
+    }
+    for (std::size_t k = 0; k < part.plain.size(); ++k) {
+      content.plain[k] += part.plain[k];
+      content.recomputed[k] += part.recomputed[k];
+    }
   }
-  return CountLayers(graph_, stage.first_layer, stage.last_layer, recomputed);
+  content.chunks = static_cast<double>(stage.chunks.size());
+  return content;
 }
 
 StageTerms Estimator::Terms(const plan::Stage& stage,
@@ -108,8 +128,11 @@ StageTerms Estimator::Terms(const plan::Stage& stage,
                             const ModelCost<double>* next) const {
   StageTerms terms;
   const int num_stages = position.num_stages;
-  content.in_flight =
-      schedule::InFlight(training_.schedule, num_stages, position.index, training_.micro_batches);
+  // Passes are of one chunk each. `held` below counts the one that runs as a whole micro-batch.
+  const int chunks = stage.num_chunks();
+  const int passes = schedule::InFlight(
+      training_.schedule, num_stages, position.index, training_.micro_batches, chunks);
+  content.in_flight = static_cast<double>(passes + 1) / chunks - 1;
   content.embedding = stage.embedding ? 1 : 0;
   content.head = stage.head ? 1 : 0;
 
@@ -180,6 +203,7 @@ StageTerms Estimator::Terms(const plan::Stage& stage,
   }
   terms.forward_compute_s = time.forward_s;
   terms.backward_compute_s = time.backward_s;
+  terms.weight_grad_s = time.weight_grad_s;
   terms.gather_s = stage.zero >= 3 ? shard_seconds(rates.shard_gather, weight_bytes_here) : 0;
   terms.steady_reduce_s = stage.zero >= 2 ? reduce_s : 0;
   terms.last_reduce_s = stage.zero <= 1 ? reduce_s : 0;
@@ -195,8 +219,9 @@ StageTerms Estimator::Terms(const plan::Stage& stage,
   // What crosses a boundary is the input of the layer behind it, and a decoder's encoder output,
   // forward as activations and backward as their gradients. Of two unlike layouts the one whose
   // ranks have more to move sets the pace.
-  if (position.index + 1 < num_stages) {
-    const int kind_behind = graph_.layers[static_cast<std::size_t>(stage.last_layer) + 1];
+  // Each chunk sends, the last stage's to the first stage's next one.
+  const auto add_send = [&](int last_layer) {
+    const int kind_behind = graph_.layers[static_cast<std::size_t>(last_layer) + 1];
     const auto boundary_bytes = [&](const ModelCost<double>& costs) {
       const LayerCost<double>& kind = costs.kinds[static_cast<std::size_t>(kind_behind)];
       return kind.input + kind.memory;
@@ -206,7 +231,14 @@ StageTerms Estimator::Terms(const plan::Stage& stage,
     const double send_s = rates.send.Seconds(bytes);
     terms.forward_serial_s += send_s;
     terms.backward_serial_s += send_s;
-    terms.pp_s = 2 * send_s;
+    terms.pp_s += 2 * send_s;
+  };
+  if (stage.chunks.empty()) {
+    if (position.index + 1 < num_stages) add_send(stage.last_layer);
+  } else {
+    for (const plan::LayerRange& chunk : stage.chunks) {
+      if (chunk.last_layer + 1 < static_cast<int>(graph_.layers.size())) add_send(chunk.last_layer);
+    }
   }
   if (tied_apart) {
     const double table =
@@ -259,8 +291,9 @@ plan::Prediction Summarize(const plan::Plan& plan, std::span<const StageEstimate
     if (stage.ExcessBytes() > 0) prediction.fits = false;
   }
   const int micro_batches = plan.training.micro_batches;
-  const double pipeline_s =
-      schedule::IterationSeconds(plan.training.schedule, points, micro_batches);
+  const int chunks = plan.stages.empty() ? 1 : plan.stages.front().num_chunks();
+  const std::string& schedule = plan.training.schedule;
+  const double pipeline_s = schedule::IterationSeconds(schedule, points, micro_batches, chunks);
   const double total_s = pipeline_s + optimizer_s;
   prediction.iteration_time_s = total_s;
   const double samples = static_cast<double>(plan.training.global_batch);
@@ -270,7 +303,7 @@ plan::Prediction Summarize(const plan::Plan& plan, std::span<const StageEstimate
   const StageEstimate& worst = stages[slowest];
   std::vector<schedule::StagePoint> bare = points;
   for (schedule::StagePoint& point : bare) point.first_extra_s = point.last_extra_s = 0;
-  const double bare_s = schedule::IterationSeconds(plan.training.schedule, bare, micro_batches);
+  const double bare_s = schedule::IterationSeconds(schedule, bare, micro_batches, chunks);
   const double busy_s = worst.point.total_s() * micro_batches;
   prediction.bubble_fraction = (bare_s - busy_s) / total_s;
   prediction.compute_s = worst.compute_s * micro_batches;
@@ -318,7 +351,6 @@ void Predict(plan::Plan& plan,
       throw Error(ErrorKind::kUnavailable, "this version cannot price it", std::move(path), hint);
     };
     if (!stage.replicas.empty()) refuse("replicas", "use like replicas (dp)");
-    if (!stage.chunks.empty()) refuse("chunks", "use one chunk a stage");
     for (const plan::RecomputeRange& range : stage.recompute) {
       if (range.mode != plan::RecomputeMode::kFull) refuse("recompute", "use mode full");
     }
@@ -335,9 +367,12 @@ void Predict(plan::Plan& plan,
   double peak = 0;
   for (int i = 0; i < num_stages; ++i) {
     const plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
-    const std::vector<int> next = i + 1 < num_stages
-                                      ? plan.stages[static_cast<std::size_t>(i) + 1].devices
-                                      : std::vector<int>();
+    std::vector<int> next;
+    if (i + 1 < num_stages) {
+      next = plan.stages[static_cast<std::size_t>(i) + 1].devices;
+    } else if (num_stages > 1 && !stage.chunks.empty()) {
+      next = plan.stages.front().devices;  // the next chunk is there
+    }
     rates.push_back(ComputeRates(context, LayoutOf(stage), stage.devices, next));
     layers.push_back(
         estimator.ModelFor(stage.ops).Evaluate(std::span(&rates.back().inputs, 1)).front());
@@ -349,16 +384,23 @@ void Predict(plan::Plan& plan,
   for (int i = 0; i < num_stages; ++i) {
     const auto at = static_cast<std::size_t>(i);
     plan::Stage& stage = plan.stages[at];
+    const ModelCost<double>* behind = nullptr;
+    if (i + 1 < num_stages) {
+      behind = &layers[at + 1];
+    } else if (!stage.chunks.empty()) {
+      behind = &layers.front();
+    }
     const StageTerms terms = estimator.Terms(stage,
                                              estimator.ContentOf(stage),
                                              {i, num_stages, world},
                                              layers[at],
                                              rates[at],
                                              embedding_reduce,
-                                             i + 1 < num_stages ? &layers[at + 1] : nullptr);
+                                             behind);
     const StageEstimate estimate = Compose(terms, stage.offload);
     stage.predicted = plan::StagePrediction{.forward_s = estimate.point.forward_s,
                                             .backward_s = estimate.point.backward_s,
+                                            .weight_grad_s = estimate.point.weight_grad_s,
                                             .first_extra_s = estimate.point.first_extra_s,
                                             .last_extra_s = estimate.point.last_extra_s,
                                             .memory = estimate.memory};

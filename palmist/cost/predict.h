@@ -45,6 +45,9 @@ class Estimator {
     int index = 0;
     int num_stages = 1;
     int world = 1;
+    /// Stages that there may be in the end, where that is not known: communicators are counted for
+    /// as many. 0: `num_stages` is known.
+    int most_stages = 0;
   };
 
   /// Returns what a stage costs, with its offload ratios left open.

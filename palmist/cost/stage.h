@@ -36,6 +36,7 @@ struct StageContent {
   T in_flight{0};             ///< other micro-batches held while one runs
   T embedding{0}, head{0};    ///< 1 where the stage holds them
   bool tied = false;          ///< the head's matrix is the embedding's
+  T chunks{1};                ///< parts the layers lie in, with other stages' layers between them
 };
 
 /// Costs of a model's layers under one layout.
@@ -113,7 +114,7 @@ StageMemory<T> ComposeMemory(const ModelCost<T>& model,
     extra = Max(extra, Select(plain, peak - cost.kept, T{0}));
     extra = Max(extra, Select(recomputed, peak - cost.input, T{0}));
   }
-  kept = kept + boundary + encoder_output;
+  kept = kept + content.chunks * boundary + encoder_output;
   const T ends = content.embedding * model.embedding.kept + content.head * model.head.kept;
   const T held = kept + content.embedding * model.embedding.kept;
 
@@ -140,6 +141,7 @@ StageMemory<T> ComposeMemory(const ModelCost<T>& model,
 template <typename T>
 struct StageTime {
   T forward_s{}, backward_s{};  ///< compute, with what recomputation adds to backward
+  T weight_grad_s{};            ///< of `backward_s`: what only gradients of weights need
   T tp_forward_s{}, tp_backward_s{};
   T cp_forward_s{}, cp_backward_s{};
   T ep_forward_s{}, ep_backward_s{};
@@ -155,6 +157,7 @@ StageTime<T> ComposeTime(const ModelCost<T>& model, const StageContent<T>& conte
     time.cp_forward_s = time.cp_forward_s + count * cost.cp_forward_s;
     time.ep_forward_s = time.ep_forward_s + count * cost.ep_forward_s;
     time.backward_s = time.backward_s + count * cost.backward_s + again * cost.forward_s;
+    time.weight_grad_s = time.weight_grad_s + count * cost.weight_grad_s;
     time.tp_backward_s =
         time.tp_backward_s + count * cost.tp_backward_s + again * cost.tp_forward_s;
     time.cp_backward_s =

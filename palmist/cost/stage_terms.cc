@@ -109,6 +109,7 @@ StageEstimate Compose(const StageTerms& terms, const plan::OffloadRatios& ratios
       phases.Seconds(WithoutHost(forward)) + phases.Seconds(WithoutHost(backward));
   estimate.point.forward_s = forward_s + terms.forward_serial_s;
   estimate.point.backward_s = backward_s + terms.backward_serial_s;
+  estimate.point.weight_grad_s = terms.weight_grad_s;
   estimate.compute_s = terms.forward_compute_s + terms.backward_compute_s;
   estimate.tp_s = terms.tp_s;
   estimate.cp_s = terms.cp_s;

@@ -42,6 +42,7 @@ struct StageTerms {
 
   /// What runs beside each other in a steady micro-batch (planner's phase table), host apart.
   double forward_compute_s = 0, backward_compute_s = 0, gather_s = 0, steady_reduce_s = 0;
+  double weight_grad_s = 0;  ///< of `backward_compute_s`: what only gradients of weights need
   /// Collectives and sends that are waited for.
   double forward_serial_s = 0, backward_serial_s = 0;
   double last_reduce_s = 0;           ///< of unsharded gradients, beside the last backward

@@ -98,6 +98,8 @@ struct Replica {
 struct StagePrediction {
   double forward_s = 0;  ///< one steady micro-batch
   double backward_s = 0;
+  /// The part of `backward_s` that only gradients of weights need, which zb-h1 runs on its own.
+  double weight_grad_s = 0;
   double first_extra_s = 0;  ///< before the first forward: gathers, deferred optimizer step
   double last_extra_s = 0;   ///< after the last backward: gradient reductions
   MemoryBytes memory;
@@ -128,6 +130,8 @@ struct Stage {
 
   /// Returns how many layers the stage holds, of all its chunks.
   int num_layers() const;
+  /// Returns the parts that passes go through one at a time: those of `chunks`, else 1.
+  int num_chunks() const;
   /// Returns how many layers are made again in backward, wholly or in part.
   int num_recomputed() const;
   /// Whether `layer` is made again in backward, wholly.

@@ -43,6 +43,7 @@ constexpr std::pair<const char*, model::Variant model::OpVariants::*> kOpFamilie
 constexpr std::pair<const char*, double StagePrediction::*> kStageSeconds[] = {
     {"forward_s", &StagePrediction::forward_s},
     {"backward_s", &StagePrediction::backward_s},
+    {"weight_grad_s", &StagePrediction::weight_grad_s},
     {"first_extra_s", &StagePrediction::first_extra_s},
     {"last_extra_s", &StagePrediction::last_extra_s},
 };

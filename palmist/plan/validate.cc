@@ -579,6 +579,8 @@ int Stage::num_layers() const {
   });
 }
 
+int Stage::num_chunks() const { return std::max(1, static_cast<int>(chunks.size())); }
+
 int Stage::num_recomputed() const {
   return std::accumulate(
       recompute.begin(), recompute.end(), 0, [](int sum, const RecomputeRange& range) {

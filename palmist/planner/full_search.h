@@ -55,7 +55,7 @@ struct FullSearchResult {
 };
 
 /// Searches the space; the answer is the same for any number of threads. Memory of communicators is
-/// that of all devices and of one more stage in front, where that is not known yet.
+/// counted as though all devices took part, in as many stages as there can be.
 /// @pre the request's target can run stages that differ
 FullSearchResult SearchFullSpace(const PlanRequest& request,
                                  const model::Graph& graph,

@@ -226,7 +226,8 @@ PlanResult FindBest(const PlanRequest& request, const Progress& progress) {
     };
     const FullSearchResult full = SearchFull(request, graph, shortest_s, bound_s, left_s, progress);
     for (const FoundPipeline& found : full.best) {
-      of_full_space.push_back(MakePlan(request, graph, found));
+      plan::Plan plan = MakePlan(request, graph, found);
+      if (plan.predicted->fits) of_full_space.push_back(std::move(plan));
     }
     result.search.space = request.space.name;
     result.search_bytes = full.peak_bytes;

@@ -162,8 +162,13 @@ const std::vector<StageChoice>& StageChoices::At(int shape, const StagePlace& pl
   stage.head = is_last;
   cost::SetLayout(of.layout, stage);
   const int stages_in_front = place.first_layer == 0 ? 0 : 1;
+  const int stages = stages_in_front + place.stages_behind + 1;
+  const int devices = request_.cluster.num_devices();
   const cost::Estimator::Position position = {
-      stages_in_front, stages_in_front + place.stages_behind + 1, request_.cluster.num_devices()};
+      .index = stages_in_front,
+      .num_stages = stages,
+      .world = devices,
+      .most_stages = stages > 1 ? std::min(num_layers, devices) : 0};
   const cost::Rate tied =
       cost::PairAllReduce(estimator_.layout_context(), 0, request_.cluster.num_devices() - 1);
 

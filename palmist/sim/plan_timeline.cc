@@ -14,24 +14,27 @@ Pipeline PipelineOf(const plan::Plan& plan) {
   Pipeline pipeline;
   pipeline.schedule = plan.training.schedule;
   pipeline.micro_batches = plan.training.micro_batches;
+  pipeline.chunks = plan.stages.front().num_chunks();
   std::vector<schedule::StagePoint> points;
   for (const plan::Stage& stage : plan.stages) {
     const plan::StagePrediction& predicted = stage.predicted.value();
     points.push_back({.forward_s = predicted.forward_s,
                       .backward_s = predicted.backward_s,
                       .first_extra_s = predicted.first_extra_s,
-                      .last_extra_s = predicted.last_extra_s});
+                      .last_extra_s = predicted.last_extra_s,
+                      .weight_grad_s = predicted.weight_grad_s});
     pipeline.stages.push_back({.point = points.back()});
   }
-  const double pipeline_s =
-      schedule::IterationSeconds(pipeline.schedule, points, pipeline.micro_batches);
+  const double pipeline_s = schedule::IterationSeconds(
+      pipeline.schedule, points, pipeline.micro_batches, pipeline.chunks);
   pipeline.tail_s = std::max(0.0, plan.predicted.value().iteration_time_s - pipeline_s);
   return pipeline;
 }
 
 std::int64_t CountSlots(const plan::Plan& plan) {
-  return 2 * static_cast<std::int64_t>(plan.training.micro_batches) *
-         static_cast<std::int64_t>(plan.stages.size());
+  const int passes = plan.training.schedule == "zb-h1" ? 3 : 2;
+  return static_cast<std::int64_t>(passes) * plan.training.micro_batches *
+         plan.stages.front().num_chunks() * static_cast<std::int64_t>(plan.stages.size());
 }
 
 double WriteTrace(const plan::Plan& plan, const std::string& path) {
@@ -45,8 +48,8 @@ double WriteTrace(const plan::Plan& plan, const std::string& path) {
                      "trace a plan of fewer micro-batches");
   }
   const Timeline timeline = Simulate(PipelineOf(plan));
-  const std::int64_t shown = std::max<std::int64_t>(
-      1, kMaxTracedSlots / 2 / static_cast<std::int64_t>(plan.stages.size()));
+  const std::int64_t shown =
+      std::max<std::int64_t>(1, kMaxTracedSlots * plan.training.micro_batches / slots);
   const nlohmann::ordered_json trace = ToChromeTrace(
       timeline, static_cast<int>(std::min<std::int64_t>(shown, plan.training.micro_batches)));
   WriteFileAtomic(path, trace.dump() + "\n").value();

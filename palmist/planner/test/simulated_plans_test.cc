@@ -23,6 +23,7 @@ TEST(SimulatedPlansTest, ReportedPlansAreWhatTheSimulatorSays) {
     request.space = RulesOf("full");
     for (const plan::Plan& plan : FindPlan(request).plans) {
       pipelines += plan.stages.size() > 1;
+      EXPECT_TRUE(plan.predicted->fits) << "seed " << seed;
       // GPipe's closed form adds extras up that a late stage may catch up with.
       const double most = plan.training.schedule == "1f1b" ? 1e-9 : 0.02;
       EXPECT_LE(Difference(plan), most)
