@@ -67,6 +67,40 @@ void SplitAnew(int stages, plan::Plan& plan) {
   }
 }
 
+/// Deals the layers out in even chunks, `chunks` to a stage, or back in one piece each.
+void SetChunks(int chunks, plan::Plan& plan) {
+  const int stages = static_cast<int>(plan.stages.size());
+  int layers = 0, recomputed = 0;
+  for (const plan::Stage& stage : plan.stages) {
+    layers += stage.num_layers();
+    recomputed += stage.num_recomputed();
+  }
+  if (recomputed != 0 && recomputed != layers) {
+    throw CannotFollow("interleaved stages recompute all layers or none",
+                       "set recompute=none or recompute=full, too");
+  }
+  const int parts = stages * chunks;
+  if (layers % parts != 0) {
+    throw CannotFollow("pp times chunks, " + std::to_string(parts) + ", must divide the " +
+                           std::to_string(layers) + " layers",
+                       "choose another number of chunks");
+  }
+  const int each = layers / parts;
+  for (int i = 0; i < stages; ++i) {
+    plan::Stage& stage = plan.stages[static_cast<std::size_t>(i)];
+    stage.chunks.clear();
+    stage.recompute.clear();
+    for (int chunk = 0; chunk < chunks; ++chunk) {
+      const int first = (chunk * stages + i) * each;
+      stage.chunks.push_back({first, first + each - 1});
+      if (recomputed > 0) stage.recompute.push_back({first, first + each - 1, {}, {}});
+    }
+    stage.first_layer = stage.chunks.front().first_layer;
+    stage.last_layer = stage.chunks.back().last_layer;
+    if (chunks == 1) stage.chunks.clear();
+  }
+}
+
 /// Sets the degrees of one stage; those that are not set follow.
 void SetDegrees(const Fixed& fixed, plan::Stage& stage) {
   const int devices = static_cast<int>(stage.devices.size());
@@ -157,7 +191,8 @@ void SetDtype(const std::string& dtype, plan::Training& training) {
 }  // namespace
 
 std::vector<std::string> ChangeKeys() {
-  std::vector<std::string> keys = {"seq", "global_batch", "dtype", "optimizer", "grad_clip", "ops"};
+  std::vector<std::string> keys = {
+      "seq", "global_batch", "dtype", "optimizer", "grad_clip", "ops", "chunks"};
   for (std::string& key : FixKeys()) keys.push_back(std::move(key));
   return keys;
 }
@@ -175,6 +210,27 @@ Result<void> ParseChange(std::string_view key_value, Change& change) {
       const Result<plan::Optimizer> named = plan::NamedOptimizer(text, "bf16");
       if (!named.ok()) return UsageError("--set optimizer", named.error().message(), "");
       change.optimizer = text;
+      return {};
+    }
+    if (key == "schedule") {
+      const auto known = std::find(std::begin(plan::kSchedules), std::end(plan::kSchedules), text);
+      if (known == std::end(plan::kSchedules)) {
+        return UsageError(
+            "--set schedule",
+            "expected gpipe, 1f1b, interleaved or zb-h1, got '" + std::string(text) + "'",
+            "for example --set schedule=zb-h1");
+      }
+      change.schedule = text;
+      return {};
+    }
+    if (key == "chunks") {
+      const Result<std::int64_t> count = ParseCount(text);
+      if (!count.ok() || *count < 2 || *count > 1024) {
+        return UsageError("--set chunks",
+                          "expected 2 to 1024 chunks of a stage, got '" + std::string(text) + "'",
+                          "for example --set schedule=interleaved --set chunks=2");
+      }
+      change.chunks = static_cast<int>(*count);
       return {};
     }
     if (key == "grad_clip") {
@@ -220,7 +276,7 @@ plan::Plan WithChange(const plan::Plan& plan, const Change& change, const model:
   }
   plan::Training& training = changed.training;
   training.global_batch = change.global_batch.value_or(training.global_batch);
-  training.schedule = fixed.schedule.value_or(training.schedule);
+  training.schedule = change.schedule.value_or(training.schedule);
   training.grad_clip = change.grad_clip.value_or(training.grad_clip);
   if (change.dtype) SetDtype(*change.dtype, training);
   if (change.optimizer) {
@@ -238,6 +294,16 @@ plan::Plan WithChange(const plan::Plan& plan, const Change& change, const model:
     if (fixed.recompute == "full") {
       stage.recompute.push_back({stage.first_layer, stage.last_layer, {}, {}});
     }
+  }
+  const bool was_interleaved = plan.training.schedule == "interleaved";
+  const bool is_interleaved = training.schedule == "interleaved";
+  if (change.chunks && !is_interleaved) {
+    throw CannotFollow("chunks are of the schedule interleaved", "set schedule=interleaved, too");
+  }
+  const bool is_dealt_anew = change.chunks || fixed.pp || is_interleaved != was_interleaved;
+  if (is_dealt_anew && (is_interleaved || was_interleaved)) {
+    const int before = plan.stages.front().num_chunks();
+    SetChunks(is_interleaved ? change.chunks.value_or(std::max(2, before)) : 1, changed);
   }
   SetMicroBatches(change, changed);
   plan::Validate(changed, model::BuildGraph(model.spec), model.spec).value();

@@ -20,10 +20,12 @@ struct Change {
   std::optional<double> grad_clip;        ///< 0: none
   std::optional<std::string> optimizer;   ///< of plan::OptimizerNames
   std::optional<model::Variant> all_ops;  ///< of all operators, before `fixed`'s
+  std::optional<std::string> schedule;    ///< 1f1b, gpipe, interleaved or zb-h1
+  std::optional<int> chunks;              ///< of a stage, interleaved only; 2 by default
 };
 
 /// Reads one `key=value`: the keys of `ParseFix`, and seq, global_batch, dtype, optimizer,
-/// grad_clip and ops. Errors name --set.
+/// grad_clip, ops and chunks; the schedule may be any that can be priced. Errors name --set.
 Result<void> ParseChange(std::string_view key_value, Change& change);
 
 /// Returns the keys `ParseChange` knows.
@@ -38,7 +40,8 @@ double MemoryLimitOf(const plan::Plan& plan);
 /// What is not set follows: dp from the devices of a stage, or tp where dp is set; the number of
 /// micro-batches from the micro-batch of the first stage, or the micro-batches of the stages from
 /// their number; sharding over all replicas. With another pp the model is split evenly, and stages
-/// recompute the share of layers that they recomputed together.
+/// recompute the share of layers that they recomputed together. Interleaved stages hold even
+/// chunks, and recompute all of their layers or none.
 /// @throws Error(kUsage) naming --set where the rest of the plan cannot follow, such as devices
 /// that
 ///   a degree does not divide; Error(kInput) as `plan::Validate`.

@@ -91,6 +91,29 @@ TEST_F(WhatIfTest, AnotherPipelineIsSplitEvenly) {
   EXPECT_EQ(With({"pp=1"}).stages.front().num_layers(), 24);
 }
 
+TEST_F(WhatIfTest, AnyScheduleCanBeTried) {
+  const auto seconds = [&](const std::vector<std::string>& sets) {
+    plan::Plan plan = With(sets);
+    cost::Predict(plan, model::BuildGraph(request_.model.spec), request_.calibration);
+    return plan.predicted->iteration_time_s;
+  };
+  const double simple_s = seconds({"pp=4", "dp=1"});
+  EXPECT_LT(seconds({"pp=4", "dp=1", "schedule=zb-h1"}), simple_s);
+  EXPECT_LT(seconds({"pp=4", "dp=1", "schedule=interleaved"}), simple_s);
+  const plan::Plan plan = With({"schedule=interleaved", "chunks=3"});
+  ASSERT_EQ(plan.stages.size(), 2U);
+  EXPECT_EQ(plan.stages[0].num_chunks(), 3);
+  EXPECT_EQ(plan.stages[1].chunks[1].first_layer, 12);
+  EXPECT_EQ(plan.stages[1].num_recomputed(), 12);
+  // And back again.
+  Change back;
+  ASSERT_TRUE(ParseChange("schedule=1f1b", back).ok());
+  EXPECT_EQ(WithChange(plan, back, request_.model).stages, With({}).stages);
+  EXPECT_THAT(MessageOf({"chunks=2"}), HasSubstr("chunks are of the schedule interleaved"));
+  EXPECT_THAT(MessageOf({"schedule=interleaved", "chunks=5"}), HasSubstr("must divide the 24"));
+  EXPECT_THAT(MessageOf({"schedule=dual"}), HasSubstr("interleaved or zb-h1"));
+}
+
 TEST_F(WhatIfTest, TrainingCanBeChanged) {
   EXPECT_EQ(With({"seq=512"}).seq_len, 512);
   const plan::Plan fp32 = With({"dtype=fp32"});
