@@ -33,6 +33,7 @@ std::vector<planner::PlanRequest> ZooRequests() {
   constexpr double kMostOnL4 = 30e9;
   constexpr int kDevicesPerNode = 8, kSequencesPerDevice = 16;
   constexpr std::int64_t kMostTokens = 4096;
+  constexpr double kMostSeconds = 40;  // of a search: few need more
   std::vector<planner::PlanRequest> requests;
   for (const std::string& name : model::ZooNames()) {
     const model::Model model = model::LoadModel(name).value();
@@ -52,6 +53,7 @@ std::vector<planner::PlanRequest> ZooRequests() {
                                     fmt::format("{}-{}x{}", gpu, nodes, kDevicesPerNode),
                                     seq_len,
                                     kSequencesPerDevice * nodes * kDevicesPerNode));
+      requests.back().time_limit_s = kMostSeconds;
     }
   }
   return requests;

@@ -21,7 +21,7 @@ planner::PlanRequest RequestFor(const std::string& model,
 
 /// Returns a request for each built-in model on nodes of eight A100 of 80 GB, and for those up to
 /// 30 billion parameters on nodes of eight L4, too: as few nodes, a power of two of them, as hold
-/// 20 bytes a parameter; up to 4096 tokens, and 16 sequences a device.
+/// 20 bytes a parameter; up to 4096 tokens, 16 sequences a device, and 40 seconds a search.
 std::vector<planner::PlanRequest> ZooRequests();
 
 /// Returns the best plan, or nothing where none fits or none was found in time.

@@ -315,7 +315,7 @@ Evaluation Evaluator::Evaluate(int index,
   const auto at = static_cast<std::size_t>(index);
   const Candidate& candidate = candidates_[at];
   const Work& work = work_[at];
-  if (request_.space.even_split) return EvaluateEven(index, cutoff_s);
+  if (IsEvenlySplit(request_)) return EvaluateEven(index, cutoff_s);
   const int layers = static_cast<int>(graph_.layers.size());
   // Beyond the model's own depth it does not bind.
   const int around = std::min(request_.space.layers_around_mean, layers);

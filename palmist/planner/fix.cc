@@ -96,7 +96,7 @@ const std::vector<std::pair<std::string, Setter>>& Setters() {
       {"micro_batch", Integer(&Fixed::micro_batch, 1)},
       {"micro_batches", Integer(&Fixed::micro_batches, 1)},
       {"recompute", Choice(&Fixed::recompute, {"none", "full"})},
-      {"schedule", Choice(&Fixed::schedule, {"1f1b", "gpipe"})},
+      {"schedule", Choice(&Fixed::schedule, {"1f1b", "gpipe", "zb-h1"})},
       {"ops.attention", Ops(&Fixed::attention)},
       {"ops.norm", Ops(&Fixed::norm)},
       {"ops.activation", Ops(&Fixed::activation)},

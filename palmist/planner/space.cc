@@ -143,8 +143,9 @@ void AddCandidates(const PlanRequest& request,
       }
       continue;
     }
-    if (rules.even_split && num_layers % stages != 0) {
-      reasons.Add(of_space + " has as many layers on every stage: pp must divide " +
+    if (IsEvenlySplit(request) && num_layers % stages != 0) {
+      reasons.Add((rules.even_split ? of_space : "a search under zb-h1") +
+                  " has as many layers on every stage: pp must divide " +
                   std::to_string(num_layers));
       continue;
     }
@@ -252,6 +253,10 @@ void AddCandidates(const PlanRequest& request,
 }
 
 }  // namespace
+
+bool IsEvenlySplit(const PlanRequest& request) {
+  return request.space.even_split || request.fixed.schedule == "zb-h1";
+}
 
 std::vector<int> ContextDegrees(const PlanRequest& request,
                                 const model::Graph& graph,

@@ -55,4 +55,8 @@ std::vector<int> MicroBatchCounts(const PlanRequest& request);
 /// Returns the operator variants that `request.ops`, `target` and fixes leave.
 std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request);
 
+/// Whether all stages hold as many layers and recompute as many: by the space's rules, or under
+/// zb-h1, whose searches have no better bound.
+bool IsEvenlySplit(const PlanRequest& request);
+
 }  // namespace palmist::planner

@@ -390,6 +390,23 @@ TEST(PlannerTest, RecomputationCanBeFixed) {
   }
 }
 
+TEST(PlannerTest, TheZeroBubbleScheduleCanBeFixed) {
+  PlanRequest request = RequestFor("gpt2-medium", "l4-1x4", 1024, 16);
+  request.fixed.pp = 4;
+  request.space.even_split = true;
+  const plan::Plan simple = FindPlan(request).plans.front();
+  request.space.even_split = false;
+  request.fixed.schedule = "zb-h1";
+  const PlanResult result = FindPlan(request);
+  ASSERT_FALSE(result.plans.empty());
+  const plan::Plan& plan = result.plans.front();
+  EXPECT_EQ(plan.training.schedule, "zb-h1");
+  EXPECT_LT(plan.predicted->iteration_time_s, simple.predicted->iteration_time_s);
+  for (const plan::Stage& stage : plan.stages) EXPECT_EQ(stage.num_layers(), 6);
+  request.fixed.pp = 5;
+  EXPECT_THROW(FindPlan(request), Error);
+}
+
 TEST(PlannerTest, MoreMemoryIsNeverSlower) {
   PlanRequest request = RequestFor("gpt2-medium", "l4-1x4", 1024, 16);
   double before = std::numeric_limits<double>::infinity();

@@ -33,6 +33,12 @@ TEST(SimulatedPlansTest, ReportedPlansAreWhatTheSimulatorSays) {
   EXPECT_GT(pipelines, 100);
 }
 
+TEST(SimulatedPlansTest, PlansOfTheZeroBubbleScheduleAreWithinTwoPercent) {
+  PlanRequest request = test::RequestFor("gpt3-2.7b", "l4-2x4", 2048, 64);
+  request.fixed.schedule = "zb-h1";
+  for (const plan::Plan& plan : FindPlan(request).plans) EXPECT_LE(Difference(plan), 0.02);
+}
+
 TEST(SimulatedPlansTest, PlansOfEverySpaceAre) {
   for (const std::string& space : SpaceNames()) {
     PlanRequest request = test::RequestFor("gpt3-2.7b", "l4-2x4", 2048, 64);
