@@ -98,8 +98,12 @@ Evaluator::Evaluator(const PlanRequest& request,
     const int variant_index = static_cast<int>(variant - variants.begin());
     for (int i = 0; i < candidate.stages; ++i) {
       const std::vector<int> devices = StageDevices(candidate, i);
-      const std::vector<int> next =
-          i + 1 < candidate.stages ? StageDevices(candidate, i + 1) : std::vector<int>();
+      std::vector<int> next;
+      if (i + 1 < candidate.stages) {
+        next = StageDevices(candidate, i + 1);
+      } else if (candidate.chunks > 1) {
+        next = StageDevices(candidate, 0);  // the next chunk is there
+      }
       const cluster::Place front = request.cluster.PlaceOf(devices.front());
       const cluster::Place back = request.cluster.PlaceOf(devices.back());
       std::vector<int> place = {front.group, front.index_in_node, back.group};
@@ -194,6 +198,19 @@ plan::Stage Evaluator::StageOf(const Candidate& candidate, int index) const {
   return stage;
 }
 
+void Evaluator::PlaceEvenly(const Candidate& candidate, int index, plan::Stage& stage) const {
+  const int layers = static_cast<int>(graph_.layers.size());
+  const int each = layers / (candidate.stages * candidate.chunks);
+  stage.chunks.clear();
+  for (int chunk = 0; chunk < candidate.chunks; ++chunk) {
+    const int first = (chunk * candidate.stages + index) * each;
+    stage.chunks.push_back({first, first + each - 1});
+  }
+  stage.first_layer = stage.chunks.front().first_layer;
+  stage.last_layer = stage.chunks.back().last_layer;
+  if (candidate.chunks == 1) stage.chunks.clear();
+}
+
 cost::StageEstimate Evaluator::Estimate(const Work& work,
                                         const plan::Stage& stage,
                                         int index,
@@ -211,6 +228,20 @@ cost::StageEstimate Evaluator::Estimate(const Work& work,
 
 cost::StageContent<double> Evaluator::ContentOf(const plan::Stage& stage, int recomputed) const {
   cost::StageContent<double> content;
+  content.tied = graph_.tied_head;
+  if (!stage.chunks.empty()) {
+    for (const std::vector<int>& before : layers_before_) {
+      int count = 0;
+      for (const plan::LayerRange& chunk : stage.chunks) {
+        count += before[static_cast<std::size_t>(chunk.last_layer) + 1] -
+                 before[static_cast<std::size_t>(chunk.first_layer)];
+      }
+      content.plain.push_back(recomputed > 0 ? 0 : count);
+      content.recomputed.push_back(recomputed > 0 ? count : 0);
+    }
+    content.chunks = static_cast<double>(stage.chunks.size());
+    return content;
+  }
   const auto first = static_cast<std::size_t>(stage.first_layer);
   const auto end = static_cast<std::size_t>(stage.last_layer) + 1;
   const std::size_t kept_end = end - static_cast<std::size_t>(recomputed);
@@ -218,7 +249,6 @@ cost::StageContent<double> Evaluator::ContentOf(const plan::Stage& stage, int re
     content.plain.push_back(before[kept_end] - before[first]);
     content.recomputed.push_back(before[end] - before[kept_end]);
   }
-  content.tied = graph_.tied_head;
   return content;
 }
 
@@ -248,6 +278,7 @@ double Evaluator::LeastExcess(int index) const {
     stage.last_layer = (i + 1 < candidate.stages ? split.first_layer[at + 1]
                                                  : static_cast<int>(graph_.layers.size())) -
                        1;
+    if (candidate.chunks > 1) PlaceEvenly(candidate, i, stage);
     excess = std::max(excess, Estimate(work, stage, i, split.recomputed[at]).ExcessBytes());
   }
   return excess;
@@ -257,14 +288,15 @@ std::optional<int> Evaluator::FewestRecomputed(const Work& work,
                                                const plan::Stage& stage,
                                                int index,
                                                cost::StageEstimate& estimate) const {
-  const auto [least, most] = RecomputeRange(request_, stage.last_layer - stage.first_layer + 1);
+  const auto [least, most] = RecomputeRange(request_, stage.num_layers());
   int low = least, high = most;
   estimate = Estimate(work, stage, index, low);
   if (estimate.ExcessBytes() <= 0) return low;
   if (low == high) return std::nullopt;
   estimate = Estimate(work, stage, index, high);
   if (estimate.ExcessBytes() > 0) return std::nullopt;
-  if (!request_.space.partial_recompute) return high;
+  // Stages of several chunks recompute all of them or none.
+  if (!request_.space.partial_recompute || !stage.chunks.empty()) return high;
   while (high - low > 1) {
     const int middle = low + (high - low) / 2;
     (Estimate(work, stage, index, middle).ExcessBytes() > 0 ? low : high) = middle;
@@ -283,8 +315,7 @@ Evaluation Evaluator::EvaluateEven(int index, double cutoff_s) const {
   int recomputed = 0;
   for (int i = 0; i < candidate.stages; ++i) {
     plan::Stage& stage = stages.emplace_back(StageOf(candidate, i));
-    stage.first_layer = i * count;
-    stage.last_layer = stage.first_layer + count - 1;
+    PlaceEvenly(candidate, i, stage);
     cost::StageEstimate estimate;
     const std::optional<int> fewest = FewestRecomputed(work, stage, i, estimate);
     if (!fewest) return {};
@@ -301,10 +332,11 @@ Evaluation Evaluator::EvaluateEven(int index, double cutoff_s) const {
     evaluation.first_layer.push_back(i * count);
     evaluation.recomputed.push_back(recomputed);
   }
-  evaluation.iteration_s =
-      schedule::IterationSeconds(
-          request_.fixed.schedule.value_or("1f1b"), points, candidate.micro_batches) +
-      tail_s;
+  evaluation.iteration_s = schedule::IterationSeconds(request_.fixed.schedule.value_or("1f1b"),
+                                                      points,
+                                                      candidate.micro_batches,
+                                                      candidate.chunks) +
+                           tail_s;
   evaluation.fits = evaluation.iteration_s <= cutoff_s;
   return evaluation;
 }
@@ -435,7 +467,16 @@ plan::Plan Evaluator::MakePlan(int index, const Evaluation& evaluation) const {
                                                  : static_cast<int>(graph_.layers.size())) -
                        1;
     const int recomputed = evaluation.recomputed[at];
-    RecomputeLast(recomputed, stage);
+    if (candidate.chunks == 1) {
+      RecomputeLast(recomputed, stage);
+    } else {
+      PlaceEvenly(candidate, i, stage);
+      for (const plan::LayerRange& chunk : stage.chunks) {
+        if (recomputed > 0) {
+          stage.recompute.push_back({chunk.first_layer, chunk.last_layer, {}, {}});
+        }
+      }
+    }
     plan.stages.push_back(std::move(stage));
   }
   cost::Predict(plan, graph_, request_.calibration, PredictOptionsOf(request_));

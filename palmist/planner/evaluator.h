@@ -67,6 +67,8 @@ class Evaluator {
                                       cost::StageEstimate& estimate) const;
   Evaluation EvaluateEven(int index, double cutoff_s) const;
   plan::Stage StageOf(const Candidate& candidate, int stage) const;
+  /// Gives a stage its even part of the layers, in chunks where the candidate has several.
+  void PlaceEvenly(const Candidate& candidate, int index, plan::Stage& stage) const;
   cost::StageEstimate Estimate(const Work& work,
                                const plan::Stage& stage,
                                int index,

@@ -22,7 +22,8 @@ struct Fixed {
   std::optional<int> pp, dp, tp, cp, ep, zero, micro_batch, micro_batches;
   std::optional<bool> sp;
   std::optional<std::string> recompute;  ///< none or full
-  std::optional<std::string> schedule;   ///< 1f1b, gpipe or zb-h1
+  std::optional<std::string> schedule;   ///< of plan::kSchedules
+  std::optional<int> chunks;             ///< of each stage, interleaved only
   std::optional<model::Variant> attention, norm, activation, dropout, loss;
   /// Offload ratios; where any is fixed none is searched.
   std::optional<double> offload_weights, offload_grads, offload_optimizer, offload_activations;

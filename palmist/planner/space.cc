@@ -122,6 +122,27 @@ std::vector<plan::OffloadRatios> WholeOffloads(const PlanRequest& request, int z
   return offloads;
 }
 
+/// Every pair of an element of each.
+template <typename A, typename B>
+std::vector<std::pair<A, B>> Pairs(const std::vector<A>& as, const std::vector<B>& bs) {
+  std::vector<std::pair<A, B>> pairs;
+  for (const A& a : as) {
+    for (const B& b : bs) pairs.emplace_back(a, b);
+  }
+  return pairs;
+}
+
+/// Numbers of chunks of a stage: 1, or under interleaved 1F1B those into which its layers divide.
+std::vector<int> ChunkCounts(const PlanRequest& request, int layers_of_stage, int stages) {
+  if (!IsInterleaved(request)) return {1};
+  std::vector<int> counts;
+  if (stages == 1) return counts;
+  for (const int count : Divisors(layers_of_stage)) {
+    if (count > 1 && Matches(request.fixed.chunks, count)) counts.push_back(count);
+  }
+  return counts;
+}
+
 void AddCandidates(const PlanRequest& request,
                    const model::Graph& graph,
                    const TensorLimits& limits,
@@ -144,9 +165,14 @@ void AddCandidates(const PlanRequest& request,
       continue;
     }
     if (IsEvenlySplit(request) && num_layers % stages != 0) {
-      reasons.Add((rules.even_split ? of_space : "a search under zb-h1") +
+      reasons.Add((rules.even_split ? of_space : "a search under " + *fixed.schedule) +
                   " has as many layers on every stage: pp must divide " +
                   std::to_string(num_layers));
+      continue;
+    }
+    const std::vector<int> chunk_counts = ChunkCounts(request, num_layers / stages, stages);
+    if (chunk_counts.empty()) {
+      reasons.Add("interleaved stages, two or more, have chunks of whole layers, two or more");
       continue;
     }
     const int per_stage = devices / stages;
@@ -188,6 +214,10 @@ void AddCandidates(const PlanRequest& request,
                         std::to_string(rules.most_micro_batch) + " at most");
             continue;
           }
+          if (IsInterleaved(request) && micro_batches % stages != 0) {
+            reasons.Add("interleaved stages need a multiple of their number of micro-batches");
+            continue;
+          }
           if (rules.power_of_two_micro_batches && !IsPowerOfTwo(micro_batches)) {
             reasons.Add(of_space + " has a power of two of micro-batches");
             continue;
@@ -223,7 +253,7 @@ void AddCandidates(const PlanRequest& request,
                   continue;
                 }
                 for (const plan::OffloadRatios& offload : WholeOffloads(request, zero)) {
-                  for (const model::OpVariants& ops : variants) {
+                  for (const auto& [ops, chunks] : Pairs(variants, chunk_counts)) {
                     candidates.push_back({.ops = ops,
                                           .layout = {.micro_batch = micro_batch,
                                                      .dp = dp,
@@ -236,7 +266,8 @@ void AddCandidates(const PlanRequest& request,
                                           .stages = stages,
                                           .micro_batches = micro_batches,
                                           .devices = devices,
-                                          .offload = offload});
+                                          .offload = offload,
+                                          .chunks = chunks});
                   }
                 }
               }
@@ -254,8 +285,10 @@ void AddCandidates(const PlanRequest& request,
 
 }  // namespace
 
+bool IsInterleaved(const PlanRequest& request) { return request.fixed.schedule == "interleaved"; }
+
 bool IsEvenlySplit(const PlanRequest& request) {
-  return request.space.even_split || request.fixed.schedule == "zb-h1";
+  return request.space.even_split || request.fixed.schedule == "zb-h1" || IsInterleaved(request);
 }
 
 std::vector<int> ContextDegrees(const PlanRequest& request,

@@ -19,6 +19,7 @@ struct Candidate {
   int micro_batches = 1;
   int devices = 1;  ///< used; the rest of the cluster stays idle
   plan::OffloadRatios offload;
+  int chunks = 1;  ///< of each stage; two or more where the schedule is interleaved
 };
 
 /// Returns all candidates in a fixed order. Uses all devices where any candidate can, else the
@@ -55,8 +56,11 @@ std::vector<int> MicroBatchCounts(const PlanRequest& request);
 /// Returns the operator variants that `request.ops`, `target` and fixes leave.
 std::vector<model::OpVariants> CandidateVariants(const PlanRequest& request);
 
+/// Whether the schedule is interleaved 1F1B: stages of several chunks.
+bool IsInterleaved(const PlanRequest& request);
+
 /// Whether all stages hold as many layers and recompute as many: by the space's rules, or under
-/// zb-h1, whose searches have no better bound.
+/// zb-h1 and interleaved 1F1B, whose searches have no better bound.
 bool IsEvenlySplit(const PlanRequest& request);
 
 }  // namespace palmist::planner

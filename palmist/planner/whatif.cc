@@ -191,8 +191,7 @@ void SetDtype(const std::string& dtype, plan::Training& training) {
 }  // namespace
 
 std::vector<std::string> ChangeKeys() {
-  std::vector<std::string> keys = {
-      "seq", "global_batch", "dtype", "optimizer", "grad_clip", "ops", "chunks"};
+  std::vector<std::string> keys = {"seq", "global_batch", "dtype", "optimizer", "grad_clip", "ops"};
   for (std::string& key : FixKeys()) keys.push_back(std::move(key));
   return keys;
 }
@@ -210,27 +209,6 @@ Result<void> ParseChange(std::string_view key_value, Change& change) {
       const Result<plan::Optimizer> named = plan::NamedOptimizer(text, "bf16");
       if (!named.ok()) return UsageError("--set optimizer", named.error().message(), "");
       change.optimizer = text;
-      return {};
-    }
-    if (key == "schedule") {
-      const auto known = std::find(std::begin(plan::kSchedules), std::end(plan::kSchedules), text);
-      if (known == std::end(plan::kSchedules)) {
-        return UsageError(
-            "--set schedule",
-            "expected gpipe, 1f1b, interleaved or zb-h1, got '" + std::string(text) + "'",
-            "for example --set schedule=zb-h1");
-      }
-      change.schedule = text;
-      return {};
-    }
-    if (key == "chunks") {
-      const Result<std::int64_t> count = ParseCount(text);
-      if (!count.ok() || *count < 2 || *count > 1024) {
-        return UsageError("--set chunks",
-                          "expected 2 to 1024 chunks of a stage, got '" + std::string(text) + "'",
-                          "for example --set schedule=interleaved --set chunks=2");
-      }
-      change.chunks = static_cast<int>(*count);
       return {};
     }
     if (key == "grad_clip") {
@@ -276,7 +254,7 @@ plan::Plan WithChange(const plan::Plan& plan, const Change& change, const model:
   }
   plan::Training& training = changed.training;
   training.global_batch = change.global_batch.value_or(training.global_batch);
-  training.schedule = change.schedule.value_or(training.schedule);
+  training.schedule = fixed.schedule.value_or(training.schedule);
   training.grad_clip = change.grad_clip.value_or(training.grad_clip);
   if (change.dtype) SetDtype(*change.dtype, training);
   if (change.optimizer) {
@@ -297,13 +275,13 @@ plan::Plan WithChange(const plan::Plan& plan, const Change& change, const model:
   }
   const bool was_interleaved = plan.training.schedule == "interleaved";
   const bool is_interleaved = training.schedule == "interleaved";
-  if (change.chunks && !is_interleaved) {
+  if (fixed.chunks && !is_interleaved) {
     throw CannotFollow("chunks are of the schedule interleaved", "set schedule=interleaved, too");
   }
-  const bool is_dealt_anew = change.chunks || fixed.pp || is_interleaved != was_interleaved;
+  const bool is_dealt_anew = fixed.chunks || fixed.pp || is_interleaved != was_interleaved;
   if (is_dealt_anew && (is_interleaved || was_interleaved)) {
     const int before = plan.stages.front().num_chunks();
-    SetChunks(is_interleaved ? change.chunks.value_or(std::max(2, before)) : 1, changed);
+    SetChunks(is_interleaved ? fixed.chunks.value_or(std::max(2, before)) : 1, changed);
   }
   SetMicroBatches(change, changed);
   plan::Validate(changed, model::BuildGraph(model.spec), model.spec).value();

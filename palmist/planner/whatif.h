@@ -20,8 +20,6 @@ struct Change {
   std::optional<double> grad_clip;        ///< 0: none
   std::optional<std::string> optimizer;   ///< of plan::OptimizerNames
   std::optional<model::Variant> all_ops;  ///< of all operators, before `fixed`'s
-  std::optional<std::string> schedule;    ///< 1f1b, gpipe, interleaved or zb-h1
-  std::optional<int> chunks;              ///< of a stage, interleaved only; 2 by default
 };
 
 /// Reads one `key=value`: the keys of `ParseFix`, and seq, global_batch, dtype, optimizer,

@@ -56,7 +56,7 @@ TEST(FixTest, ReadsEveryKey) {
   EXPECT_EQ(fixed.loss, model::Variant::kSdpa);
   EXPECT_EQ(fixed.OffloadOver(),
             (plan::OffloadRatios{.weights = 0.25, .grads = 0, .optimizer = 1, .activations = 0.5}));
-  EXPECT_EQ(FixKeys().size(), 20u);
+  EXPECT_EQ(FixKeys().size(), 21u);
 }
 
 TEST(FixTest, NothingIsFixedByDefault) {

@@ -407,6 +407,37 @@ TEST(PlannerTest, TheZeroBubbleScheduleCanBeFixed) {
   EXPECT_THROW(FindPlan(request), Error);
 }
 
+TEST(PlannerTest, TheInterleavedScheduleCanBeFixed) {
+  PlanRequest request = RequestFor("gpt3-1.3b", "a100-sxm4-80gb-1x8", 2048, 64);
+  request.fixed.pp = 4;
+  request.fixed.dp = 2;
+  request.fixed.micro_batch = 1;
+  request.space.even_split = true;
+  const plan::Plan simple = FindPlan(request).plans.front();
+  request.space.even_split = false;
+  request.fixed.schedule = "interleaved";
+  const model::Graph graph = model::BuildGraph(request.model.spec);
+  for (const int chunks : {2, 3, 6}) {
+    request.fixed.chunks = chunks;
+    const PlanResult result = FindPlan(request);
+    ASSERT_FALSE(result.plans.empty());
+    const plan::Plan& plan = result.plans.front();
+    EXPECT_EQ(plan.stages.front().num_chunks(), chunks);
+    EXPECT_TRUE(plan::Validate(plan, graph, request.model.spec).ok());
+    EXPECT_LT(plan.predicted->iteration_time_s, simple.predicted->iteration_time_s);
+    // As `predict` says, and as it was evaluated.
+    plan::Plan again = plan;
+    cost::Predict(again, graph, request.calibration);
+    EXPECT_EQ(again.predicted, plan.predicted);
+    EXPECT_NEAR(result.search.lower_bound_s, plan.predicted->iteration_time_s, 1e-9);
+  }
+  request.fixed.chunks = 4;  // of six layers
+  EXPECT_THROW(FindPlan(request), Error);
+  request.fixed.chunks = std::nullopt;
+  request.fixed.micro_batches = 2;  // for four stages
+  EXPECT_THROW(FindPlan(request), Error);
+}
+
 TEST(PlannerTest, MoreMemoryIsNeverSlower) {
   PlanRequest request = RequestFor("gpt2-medium", "l4-1x4", 1024, 16);
   double before = std::numeric_limits<double>::infinity();

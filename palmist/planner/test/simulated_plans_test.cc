@@ -33,10 +33,12 @@ TEST(SimulatedPlansTest, ReportedPlansAreWhatTheSimulatorSays) {
   EXPECT_GT(pipelines, 100);
 }
 
-TEST(SimulatedPlansTest, PlansOfTheZeroBubbleScheduleAreWithinTwoPercent) {
+TEST(SimulatedPlansTest, PlansOfOtherSchedulesAreWithinTwoPercent) {
   PlanRequest request = test::RequestFor("gpt3-2.7b", "l4-2x4", 2048, 64);
-  request.fixed.schedule = "zb-h1";
-  for (const plan::Plan& plan : FindPlan(request).plans) EXPECT_LE(Difference(plan), 0.02);
+  for (const char* schedule : {"zb-h1", "interleaved"}) {
+    request.fixed.schedule = schedule;
+    for (const plan::Plan& plan : FindPlan(request).plans) EXPECT_LE(Difference(plan), 0.02);
+  }
 }
 
 TEST(SimulatedPlansTest, PlansOfEverySpaceAre) {

@@ -111,7 +111,7 @@ TEST_F(WhatIfTest, AnyScheduleCanBeTried) {
   EXPECT_EQ(WithChange(plan, back, request_.model).stages, With({}).stages);
   EXPECT_THAT(MessageOf({"chunks=2"}), HasSubstr("chunks are of the schedule interleaved"));
   EXPECT_THAT(MessageOf({"schedule=interleaved", "chunks=5"}), HasSubstr("must divide the 24"));
-  EXPECT_THAT(MessageOf({"schedule=dual"}), HasSubstr("interleaved or zb-h1"));
+  EXPECT_THAT(MessageOf({"schedule=dual"}), HasSubstr("interleaved, zb-h1"));
 }
 
 TEST_F(WhatIfTest, TrainingCanBeChanged) {
