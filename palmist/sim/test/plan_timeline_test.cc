@@ -141,7 +141,8 @@ TEST(PlanTimelineTest, MemoryFollowsWhatAScheduleHolds) {
 
 TEST(PlanTimelineTest, WeightGradientsAreHalfTheProductsOfBackward) {
   const Case c = {"llama-2-7b", "a100-sxm4-80gb-2x8", 2048, 8, 2, 1, 1};
-  const plan::StagePrediction& stage = *PlanOf(c, "zb-h1", 16).stages[3].predicted;
+  const plan::Plan plan = PlanOf(c, "zb-h1", 16);
+  const plan::StagePrediction& stage = *plan.stages[3].predicted;
   EXPECT_GT(stage.weight_grad_s, 0.3 * stage.backward_s);
   EXPECT_LE(stage.weight_grad_s, 0.5 * stage.backward_s);
 }

@@ -29,8 +29,8 @@ constexpr std::size_t kHeadBytes = alignof(std::max_align_t);
 
 }  // namespace
 
-// The plain forms alone: the others of the standard library call them, but for aligned ones, which
-// keep their own pair.
+// All forms but the aligned ones, which keep their own pair: those of the sanitizers do not call
+// the plain one.
 void* operator new(std::size_t size) {
   void* block = std::malloc(size + kHeadBytes);
   if (block == nullptr) throw std::bad_alloc();
@@ -48,6 +48,25 @@ void operator delete(void* place) noexcept {
   std::free(block);
 }
 void operator delete(void* place, std::size_t /*size*/) noexcept { operator delete(place); }
+void* operator new(std::size_t size, const std::nothrow_t& /*tag*/) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
+void operator delete(void* place, const std::nothrow_t& /*tag*/) noexcept {
+  operator delete(place);
+}
+void* operator new[](std::size_t size) { return operator new(size); }
+void* operator new[](std::size_t size, const std::nothrow_t& tag) noexcept {
+  return operator new(size, tag);
+}
+void operator delete[](void* place) noexcept { operator delete(place); }
+void operator delete[](void* place, std::size_t /*size*/) noexcept { operator delete(place); }
+void operator delete[](void* place, const std::nothrow_t& /*tag*/) noexcept {
+  operator delete(place);
+}
 
 namespace palmist::grasp {
 namespace {
